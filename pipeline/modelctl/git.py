@@ -1,0 +1,95 @@
+"""The git binary, called with explicit arguments on one repository; its failures become our errors.
+
+Only what the registry, the rollout and the audit need. Hooks and signing follow the person's own git configuration.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from modelctl.errors import InputError, ModelctlError
+
+
+class GitError(ModelctlError):
+    """git said no; the message holds its own words."""
+
+
+class Git:
+    """One working tree."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @classmethod
+    def containing(cls, path: Path) -> Git:
+        """The repository that holds `path`. Raises `InputError` when there is none."""
+        start = path if path.is_dir() else path.parent
+        try:
+            top = Git(start).run("rev-parse", "--show-toplevel").strip()
+        except GitError as error:
+            raise InputError(f"{start} is not in a git repository", remedy=f"git init {start}") from error
+        return cls(Path(top))
+
+    def run(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
+        """Output of `git <arguments>`; "" for a failure when `check` is off. Raises `GitError`."""
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(self.root), *arguments],
+                input=stdin,
+                capture_output=True,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                check=False,
+            )
+        except FileNotFoundError as error:
+            raise GitError("git is not installed", remedy="apt-get install git") from error
+        if done.returncode == 0:
+            return done.stdout
+        if not check:
+            return ""
+        words = done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}"
+        raise GitError(f"git {arguments[0]}: {words}", remedy=_remedy(words))
+
+    def head(self) -> str | None:
+        """The commit of HEAD, or None before the first one."""
+        return self.run("rev-parse", "--verify", "--quiet", "HEAD", check=False).strip() or None
+
+    def commit(
+        self, paths: Sequence[Path], subject: str, *, body: str = "", trailers: Mapping[str, str]
+    ) -> str | None:
+        """Commit exactly `paths` (whatever else is staged stays staged). Returns the commit, or None when nothing changed."""
+        names = [str(path) for path in paths]
+        self.run("add", "--all", "--", *names)
+        if not self.run("status", "--porcelain", "--untracked-files=no", "--", *names).strip():
+            return None
+        message = "\n\n".join(
+            part for part in (subject, body, "\n".join(f"{k}: {v}" for k, v in trailers.items())) if part
+        )
+        self.run("commit", "--quiet", "--file=-", "--only", "--", *names, stdin=message + "\n")
+        return self.head()
+
+    def tag(self, name: str, message: str) -> None:
+        """Create an annotated tag on HEAD; an equal one already there is fine, another is a `GitError`."""
+        existing = self.run(
+            "rev-parse", "--verify", "--quiet", f"refs/tags/{name}^{{commit}}", check=False
+        ).strip()
+        if existing:
+            if existing != self.head():
+                raise GitError(f"tag {name} already points at {existing[:12]}", remedy=f"git show {name}")
+            return
+        self.run("tag", "--annotate", "--file=-", name, stdin=message + "\n")
+
+    def show(self, ref: str, path: str) -> str | None:
+        """The text of a file at a commit, or None when it is not there."""
+        return self.run("show", f"{ref}:{path}", check=False) or None
+
+
+def _remedy(words: str) -> str | None:
+    if "tell me who you are" in words or "empty ident" in words:
+        return "git config user.name '…' && git config user.email '…'"
+    if "index.lock" in words:
+        return "another git is at work; wait for it, then run the same command again"
+    return None

@@ -1,0 +1,1 @@
+"""The model repository under test: pinned, read-only, every byte accounted for."""
