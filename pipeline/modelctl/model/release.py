@@ -1,7 +1,7 @@
 """`registry/<name>/<version>/release.yaml`: what the person who proposes a release writes.
 
-The name and version must agree with the folder. A release asks for one source; what is served is the source itself, or what
-modelctl makes of it when `quantization` is there.
+The name and version must agree with the folder. A release asks for one source; what is served is the source itself, or
+what modelctl makes of it when `quantization` is there.
 """
 
 from __future__ import annotations

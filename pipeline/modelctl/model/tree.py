@@ -1,8 +1,8 @@
 """A folder of files as an immutable list of (path, size, sha256), and the one digest that names those bytes.
 
-Nothing is ignored: hidden folders, caches and `.git` count, since an engine or a person may read them. Links are followed only
-to regular files inside the folder or inside `link_roots` (the blob store of a Hub cache); every other thing is a `PathProblem`, never
-silently left out.
+Nothing is ignored: hidden folders, caches and `.git` count, since an engine or a person may read them. Links are
+followed only to regular files inside the folder or inside `link_roots` (the blob store of a Hub cache); every other
+thing is a `PathProblem`, never silently left out.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ class Tree:
         """
         digest = hashlib.sha256()
         for entry in sorted(self.files, key=lambda item: os.fsencode(item.path)):
-            digest.update(
-                os.fsencode(entry.path) + b"\0%d\0" % entry.size_bytes + entry.sha256.encode() + b"\n"
-            )
+            digest.update(os.fsencode(entry.path) + b"\0%d\0" % entry.size_bytes + entry.sha256.encode() + b"\n")
         return DIGEST_PREFIX + digest.hexdigest()
 
     @cached_property
@@ -87,11 +85,12 @@ class Tree:
 def scan_tree(
     root: Path, *, link_roots: Sequence[Path] = (), progress: Progress = SILENT, label: str = "hash files"
 ) -> Tree:
-    """List and hash everything below `root`. Raises `InputError` for a missing or empty folder, or over 100,000 files."""
+    """List and hash everything below `root`.
+
+    Raises `InputError` for a missing or empty folder, or over 100,000 files.
+    """
     if not root.is_dir():
-        raise InputError(
-            f"{root}: not a folder", remedy="name a folder with config.json and *.safetensors in it"
-        )
+        raise InputError(f"{root}: not a folder", remedy="name a folder with config.json and *.safetensors in it")
     root = root.resolve()
     paths, problems = _list(root, [root, *(path.resolve() for path in link_roots)])
     if not paths and not problems:
@@ -144,30 +143,21 @@ def _list(root: Path, allowed: Sequence[Path]) -> tuple[list[str], list[PathProb
             else:
                 paths.append(path)
                 if len(paths) > MAX_FILES:
-                    raise InputError(
-                        f"{root}: more than {MAX_FILES} files", remedy="name the model's own folder"
-                    )
+                    raise InputError(f"{root}: more than {MAX_FILES} files", remedy="name the model's own folder")
     problems += _case_clashes(paths)
     return sorted(paths, key=os.fsencode), problems
 
 
 def _problem(location: Path, path: str, allowed: Sequence[Path]) -> PathProblem | None:
-    if any(
-        ord(character) < 32 or ord(character) == 127 or "\ud800" <= character <= "\udfff"
-        for character in path
-    ):
-        return PathProblem(
-            path=ascii(path)[1:-1], kind="control-characters", detail="unprintable or undecodable name"
-        )
+    if any(ord(character) < 32 or ord(character) == 127 or "\ud800" <= character <= "\udfff" for character in path):
+        return PathProblem(path=ascii(path)[1:-1], kind="control-characters", detail="unprintable or undecodable name")
     try:
         target = location.resolve(strict=True)
         mode = target.stat().st_mode
     except (OSError, RuntimeError) as error:
         return PathProblem(path=path, kind="broken-link", detail=f"does not resolve: {error}")
     if not any(target.is_relative_to(root) for root in allowed):
-        return PathProblem(
-            path=path, kind="link-outside", detail=f"points outside the repository, to {target}"
-        )
+        return PathProblem(path=path, kind="link-outside", detail=f"points outside the repository, to {target}")
     if not stat.S_ISREG(mode):
         what = "a linked folder" if stat.S_ISDIR(mode) else "a device, pipe or socket"
         return PathProblem(path=path, kind="special-file", detail=what)
