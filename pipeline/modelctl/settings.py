@@ -84,6 +84,11 @@ class Origin:
         """The value, masked when it is a secret."""
         return MASK if self.key in SECRETS and self.value is not None else self.value
 
+    @property
+    def variable(self) -> str:
+        """The environment variable that overrides it."""
+        return _variable(self.key)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Workspace:
@@ -135,9 +140,7 @@ def load_workspace(
         for key in SECRETS:
             if _get(values, key) is not None:
                 variable = _variable(key)
-                raise InputError(
-                    f"{path}: '{key}' is a secret and this file is in git", remedy=f"export {variable}=…"
-                )
+                raise InputError(f"{path}: '{key}' is a secret and this file is in git", remedy=f"export {variable}=…")
         origins = {key: FILE_NAME for key in _leaves(Settings) if _get(values, key) is not None}
     for key, value in _from_environment(environ).items():
         _set(values, key, value)

@@ -1,0 +1,1 @@
+"""Policy, runner, verdict, evidence, attestation and reports."""

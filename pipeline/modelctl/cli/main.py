@@ -1,0 +1,151 @@
+"""The command group. Commands are imported when they are run, so that `modelctl --help` stays quick.
+
+`run` is the one place where errors become a message and an exit code.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import NamedTuple
+
+import click
+
+from modelctl import __version__
+from modelctl.errors import InputError, ModelctlError
+
+INTERRUPTED = 130
+
+
+class Entry(NamedTuple):
+    """One command: where it is defined and what it says in one line."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS = {
+    "admit": Entry("admit", "admit", "Run the admission checks on a model and decide."),
+    "publish": Entry("publish", "publish", "Upload an admitted release once, record it and tag it."),
+    "pull": Entry("pull", "pull", "Download a published release, verified."),
+    "list": Entry("listing", "list_releases", "The registry at a glance."),
+    "rollout": Entry("rollout", "rollout", "Write the canary manifests of a release as one commit."),
+    "audit": Entry("audit", "audit", "The timeline of every release, from git history."),
+    "services": Entry("services", "services", "Embedded clamd, S3 server and Prometheus for a laptop."),
+    "config": Entry("config", "config", "Settings, and where each comes from."),
+    "doctor": Entry("doctor", "doctor", "What this machine has and lacks, and the command that mends it."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and summaries without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order of a release's life."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(importlib.import_module(f"modelctl.cli.{entry.module}"), entry.attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{entry.module}.{entry.attribute} is no command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or name the nearest one."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command table without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes of admit: 0 admitted, 1 refused, 2 usage, 3 could not decide, 130 interrupted.",
+)
+@click.version_option(__version__, "--version", prog_name="modelctl")
+def cli() -> None:
+    """A model enters production the way code does.
+
+    A pull request, seven admission checks, publication once, a canary rollout from git, and an audit trail that is the
+    git history.
+
+    \b
+    modelctl admit registry/NAME/VERSION/release.yaml   run the checks on a release and decide
+    modelctl admit ./folder --check malware             one check on any model folder
+    modelctl publish NAME@VERSION                       then: modelctl rollout NAME@VERSION --env prod
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code. Nothing but the exit code escapes."""
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    try:
+        result = cli.main(args=list(arguments), prog_name="modelctl", standalone_mode=False)
+    except click.UsageError as error:
+        error.show()
+        return InputError.exit_code
+    except click.exceptions.Exit as error:
+        return int(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        say("interrupted; everything that was started has been ended, and the same command resumes")
+        return INTERRUPTED
+    except ModelctlError as error:
+        show_error(error)
+        return error.exit_code
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except OSError as error:
+        return _operating_system_error(error)
+    return int(result) if isinstance(result, int) else 0
+
+
+def say(message: str) -> None:
+    """One line for a person, on stderr."""
+    click.echo(f"modelctl: {message}", err=True)
+
+
+def show_error(error: ModelctlError) -> None:
+    """What happened and what to do next, on stderr."""
+    click.echo(click.style("error: ", fg="red", bold=True) + error.message, err=True)
+    if error.remedy:
+        for index, line in enumerate(error.remedy.splitlines()):
+            click.echo(("  next: " if index == 0 else "        ") + line, err=True)
+
+
+def _operating_system_error(error: OSError) -> int:
+    remedies = {
+        errno.ENOSPC: "free some space; nothing half-written was kept, and the same command resumes",
+        errno.EDQUOT: "your quota is used up; free some space and run the same command again",
+        errno.EACCES: "check who owns that path",
+        errno.EROFS: "the file system is read-only; set state_dir (MODELCTL_STATE_DIR) to a writable folder",
+    }
+    if error.errno not in remedies:
+        raise error
+    where = f"{error.filename}: " if error.filename else ""
+    show_error(ModelctlError(f"{where}{error.strerror}", remedy=remedies[error.errno]))
+    return ModelctlError.exit_code
+
+
+def _on_sigterm(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,49 @@
+"""Where output goes: data to stdout, talk to stderr, colours only where a person looks.
+
+`console()` writes for people; `write_json` writes for programs, to stdout for `-`, else to a file that appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modelctl.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that honours NO_COLOR, pipes and narrow terminals; a pipe gets 120 columns."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else int(os.environ.get("COLUMNS", "120"))
+    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False, emoji=False, markup=False)
+
+
+def write_json(target: str, text: str) -> None:
+    """Write `text` to stdout for `-`, else to a file, whole or not at all."""
+    if target == "-":
+        sys.stdout.write(text)
+        return
+    write_whole(Path(target), text)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file so that it appears whole or not at all. Raises `InputError` when its folder is not there."""
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: the folder {path.parent} does not exist", remedy=f"mkdir -p {path.parent}")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
