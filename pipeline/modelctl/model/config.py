@@ -58,7 +58,7 @@ class ModelConfig:
     quantization: Mapping[str, Json] | None
     """`quantization_config` (or `compression_config`) of the root or of the text part, raw."""
     auto_map: Mapping[str, str]
-    """Every class that config.json asks to load from Python: dotted place in the file → `[repository--]module.Class`."""
+    """Every class that it asks to load from Python: dotted place in the file → `[repository--]module.Class`."""
     text: Mapping[str, Json]
     """The part that describes the language model: a nested section, or the root itself."""
     raw: Mapping[str, Json]

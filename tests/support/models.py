@@ -1,0 +1,188 @@
+"""Tiny real model folders, written byte by byte: an engine loads them, and every test may break them in its own way.
+
+`tiny_llama` is a LlamaForCausalLM with random bfloat16 weights and a trained byte-level BPE tokenizer, the same to the
+byte for the same arguments. `write_safetensors` and `raw_safetensors` also make files that no library would write.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+Tensor = tuple[str, Sequence[int], bytes]
+"""dtype as safetensors names it, shape, little-endian bytes."""
+
+SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+_CORPUS = (
+    "A release is admitted when every check has passed on the same bytes.",
+    "The quick brown fox jumps over the lazy dog; 0123456789 times.",
+    "Größe, naïve, 你好, emoji 🙂 and tabs\tand\nnew lines.",
+)
+
+
+def tiny_llama(
+    folder: Path,
+    *,
+    vocab: int = 320,
+    layers: int = 2,
+    hidden: int = 64,
+    heads: int = 4,
+    kv_heads: int = 2,
+    intermediate: int = 128,
+    max_positions: int = 256,
+    tie: bool = True,
+    shards: int = 1,
+    seed: int = 0,
+) -> Path:
+    """Write a loadable model folder and return it. `vocab` is at least 300; `shards` over 1 writes an index too."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "attention_bias": False,
+        "bos_token_id": 1,
+        "dtype": "bfloat16",
+        "eos_token_id": 2,
+        "head_dim": hidden // heads,
+        "hidden_act": "silu",
+        "hidden_size": hidden,
+        "intermediate_size": intermediate,
+        "max_position_embeddings": max_positions,
+        "model_type": "llama",
+        "num_attention_heads": heads,
+        "num_hidden_layers": layers,
+        "num_key_value_heads": kv_heads,
+        "pad_token_id": 0,
+        "rms_norm_eps": 1e-5,
+        "tie_word_embeddings": tie,
+        "vocab_size": vocab,
+    }
+    write_json(folder / "config.json", config)
+    write_json(folder / "generation_config.json", {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0})
+    write_tokenizer(folder, vocab=vocab)
+    tensors = llama_tensors(
+        vocab=vocab, layers=layers, hidden=hidden, heads=heads, kv_heads=kv_heads, intermediate=intermediate,
+        tie=tie, seed=seed,
+    )  # fmt: skip
+    write_weights(folder, tensors, shards=shards)
+    return folder
+
+
+def llama_tensors(
+    *, vocab: int, layers: int, hidden: int, heads: int, kv_heads: int, intermediate: int, tie: bool, seed: int
+) -> dict[str, Tensor]:
+    """Random bfloat16 tensors under the names that LlamaForCausalLM loads."""
+    random = np.random.default_rng(seed)
+    kv = hidden // heads * kv_heads
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (vocab, hidden), "model.norm.weight": (hidden,)}
+    if not tie:
+        shapes["lm_head.weight"] = (vocab, hidden)
+    for layer in range(layers):
+        prefix = f"model.layers.{layer}."
+        shapes |= {
+            prefix + "input_layernorm.weight": (hidden,),
+            prefix + "post_attention_layernorm.weight": (hidden,),
+            prefix + "self_attn.q_proj.weight": (hidden, hidden),
+            prefix + "self_attn.k_proj.weight": (kv, hidden),
+            prefix + "self_attn.v_proj.weight": (kv, hidden),
+            prefix + "self_attn.o_proj.weight": (hidden, hidden),
+            prefix + "mlp.gate_proj.weight": (intermediate, hidden),
+            prefix + "mlp.up_proj.weight": (intermediate, hidden),
+            prefix + "mlp.down_proj.weight": (hidden, intermediate),
+        }
+    tensors: dict[str, Tensor] = {}
+    for name, shape in shapes.items():
+        values = np.ones(shape) if name.endswith("norm.weight") else random.normal(0, 0.05, shape)
+        tensors[name] = ("BF16", shape, bfloat16(values))
+    return tensors
+
+
+def bfloat16(values: np.ndarray) -> bytes:
+    """The little-endian bfloat16 bytes of an array, truncated (not rounded)."""
+    return (values.astype("<f4").view("<u4") >> 16).astype("<u2").tobytes()
+
+
+def write_weights(folder: Path, tensors: Mapping[str, Tensor], *, shards: int = 1) -> None:
+    """Write `model.safetensors`, or `shards` numbered files and their index."""
+    if shards == 1:
+        write_safetensors(folder / "model.safetensors", tensors)
+        return
+    weight_map: dict[str, str] = {}
+    for number in range(shards):
+        name = f"model-{number + 1:05}-of-{shards:05}.safetensors"
+        part = dict(list(tensors.items())[number::shards])
+        write_safetensors(folder / name, part)
+        weight_map |= dict.fromkeys(part, name)
+    total = sum(len(data) for _, _, data in tensors.values())
+    index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
+    write_json(folder / "model.safetensors.index.json", index)
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """A valid safetensors file with the metadata that transformers writes."""
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    parts: list[bytes] = []
+    begin = 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, begin + len(data)]}
+        begin += len(data)
+        parts.append(data)
+    path.write_bytes(raw_safetensors(json.dumps(header).encode(), b"".join(parts)))
+
+
+def raw_safetensors(header: bytes, data: bytes = b"", *, length: int | None = None) -> bytes:
+    """A safetensors file of exactly these bytes; `length` lies about the header's."""
+    return struct.pack("<Q", len(header) if length is None else length) + header + data
+
+
+def write_tokenizer(folder: Path, *, vocab: int) -> None:
+    """tokenizer.json (byte-level BPE, at most `vocab` ids), tokenizer_config.json and chat_template.jinja."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    if vocab < 300:
+        raise ValueError("a byte-level vocabulary needs 256 bytes, the special tokens and a few merges")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab,
+        special_tokens=list(SPECIAL_TOKENS),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+        min_frequency=1,
+    )
+    tokenizer.train_from_iterator(_CORPUS, trainer)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {
+        "added_tokens_decoder": {
+            str(index): {
+                "content": token,
+                "lstrip": False,
+                "normalized": False,
+                "rstrip": False,
+                "single_word": False,
+                "special": True,
+            }
+            for index, token in enumerate(SPECIAL_TOKENS)
+        },
+        "bos_token": "<|im_start|>",
+        "clean_up_tokenization_spaces": False,
+        "eos_token": "<|im_end|>",
+        "model_max_length": 256,
+        "pad_token": "<|endoftext|>",
+        "tokenizer_class": "PreTrainedTokenizerFast",
+    }
+    write_json(folder / "tokenizer_config.json", settings)
+    (folder / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write JSON the way transformers does: sorted keys, two spaces, a final newline."""
+    path.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
