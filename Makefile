@@ -1,0 +1,55 @@
+# Targets for people and for CI; .ci/run calls the same ones.
+PYTHON ?= python3
+BIN := .venv/bin
+SETUP := $(PYTHON) scripts/setup.py
+SOURCES := pipeline tests demo scripts bench
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast lint format bench lock clean distclean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install everything that is missing: system packages, environments, the demo's model
+	@$(SETUP)
+
+demo: setup ## the main job on a real model: admit, publish, roll out, audit
+	@$(BIN)/python demo/run.py
+
+test: setup ## every test, with real services and a real engine, and the coverage threshold
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+test-fast: ## tests without services, engine or long work; under a minute
+	@$(SETUP) core
+	$(BIN)/python -m pytest -q -m "not services and not engine and not slow"
+
+lint: ## ruff, mypy, bandit, locks, documents, workflows
+	@$(SETUP) core
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/mypy scripts bench demo
+	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml pipeline scripts bench demo
+	$(BIN)/python scripts/lock.py --check
+	$(BIN)/python scripts/check_docs.py
+	$(BIN)/actionlint
+	$(BIN)/zizmor --offline --quiet .github
+
+format: ## let ruff mend what it can
+	@$(SETUP) core
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+bench: ## start-up and hashing, measured beside well-known tools
+	@$(SETUP) core
+	$(BIN)/python bench/run.py
+
+lock: ## write requirements/ from the environments as they stand
+	$(BIN)/python scripts/lock.py
+
+clean: ## remove caches and what the demo and the tests left; environments and the model stay
+	rm -rf .modelctl .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov dist build
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## also remove the environments and the model
+	rm -rf .venv .venv-engine .cache
