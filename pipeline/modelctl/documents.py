@@ -1,7 +1,8 @@
-"""YAML documents that people write: read strictly, and refused with the file, the key, what was found and what is wanted.
+"""YAML documents that people write: read strictly, and refused with the file, the key, what was found and what is
+wanted.
 
-Duplicate keys, unknown keys (with the nearest known one), wrong types and files over 1 MiB are errors. Every document class
-derives from `Document`.
+Duplicate keys, unknown keys (with the nearest known one), wrong types and files over 1 MiB are errors. Every
+document class derives from `Document`.
 """
 
 from __future__ import annotations
@@ -46,18 +47,14 @@ def read_text(path: Path) -> str:
     """The text of a small document. Raises `InputError` when it is missing, too large, a folder or not UTF-8."""
     try:
         if path.stat().st_size > MAX_DOCUMENT_BYTES:
-            raise InputError(
-                f"{path}: larger than {MAX_DOCUMENT_BYTES} bytes", remedy="is this the right file?"
-            )
+            raise InputError(f"{path}: larger than {MAX_DOCUMENT_BYTES} bytes", remedy="is this the right file?")
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file", remedy=_similar_files(path)) from error
     except IsADirectoryError as error:
         raise InputError(f"{path}: a folder where a file is wanted") from error
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: not UTF-8 at byte {error.start}", remedy="save the file as UTF-8"
-        ) from error
+        raise InputError(f"{path}: not UTF-8 at byte {error.start}", remedy="save the file as UTF-8") from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
 

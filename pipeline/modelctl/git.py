@@ -57,10 +57,9 @@ class Git:
         """The commit of HEAD, or None before the first one."""
         return self.run("rev-parse", "--verify", "--quiet", "HEAD", check=False).strip() or None
 
-    def commit(
-        self, paths: Sequence[Path], subject: str, *, body: str = "", trailers: Mapping[str, str]
-    ) -> str | None:
-        """Commit exactly `paths` (whatever else is staged stays staged). Returns the commit, or None when nothing changed."""
+    def commit(self, paths: Sequence[Path], subject: str, *, body: str = "", trailers: Mapping[str, str]) -> str | None:
+        """Commit exactly `paths` (whatever else is staged stays staged). Returns the commit, or None when nothing
+        changed."""
         names = [str(path) for path in paths]
         self.run("add", "--all", "--", *names)
         if not self.run("status", "--porcelain", "--untracked-files=no", "--", *names).strip():
@@ -73,9 +72,7 @@ class Git:
 
     def tag(self, name: str, message: str) -> None:
         """Create an annotated tag on HEAD; an equal one already there is fine, another is a `GitError`."""
-        existing = self.run(
-            "rev-parse", "--verify", "--quiet", f"refs/tags/{name}^{{commit}}", check=False
-        ).strip()
+        existing = self.run("rev-parse", "--verify", "--quiet", f"refs/tags/{name}^{{commit}}", check=False).strip()
         if existing:
             if existing != self.head():
                 raise GitError(f"tag {name} already points at {existing[:12]}", remedy=f"git show {name}")

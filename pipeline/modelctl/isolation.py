@@ -1,12 +1,14 @@
 """Children that touch a hostile model: no network, no secrets, only the named folders, a time and a memory limit.
 
-Bubblewrap is used where it works: an empty file system with the system's libraries, the interpreter and the named folders in
-it, a network namespace of its own, an empty environment. Where it does not work the child still gets an empty environment and its limits, and
+Bubblewrap is used where it works: an empty file system with the system's libraries, the interpreter and the named
+folders in it, a network namespace of its own, an empty environment. Where it does not work the child still gets an
+empty environment and its limits, and
 `Sandbox.kind` says "none" so that a report and a policy can tell. A child is ended with everything it started.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -125,7 +127,8 @@ class Sandbox:
     ) -> Finished:
         """Run a child to its end: feed it `request`, hand each line of its output to `on_line`.
 
-        Raises `CannotDecideError` when the time (seconds) or the memory (resident bytes of the child and all it started) runs out.
+        Raises `CannotDecideError` when the time (seconds) or the memory (resident bytes of the child and all it
+        started) runs out.
         """
         process = self.start(child, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if process.stdin is None or process.stdout is None or process.stderr is None:
@@ -133,11 +136,9 @@ class Sandbox:
         tail = _Tail(process.stderr)
         watch = _Watch(process, time_limit_s=time_limit_s, memory_limit_bytes=memory_limit_bytes)
         try:
-            try:
+            with contextlib.suppress(BrokenPipeError):  # the exit status and the error output say why
                 process.stdin.write(request)
                 process.stdin.close()
-            except BrokenPipeError:
-                pass  # the exit status and the error output say why
             for line in process.stdout:
                 on_line(line)
             returncode = process.wait()
@@ -154,10 +155,8 @@ def end(process: subprocess.Popen[bytes], *, grace_s: float = 5.0) -> None:
     for sign, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 10.0)):
         if process.poll() is not None and not _group_alive(process.pid):
             return
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, sign)
-        except ProcessLookupError:
-            pass
         deadline = time.monotonic() + patience_s
         while time.monotonic() < deadline:
             if process.poll() is not None and not _group_alive(process.pid):
@@ -256,9 +255,7 @@ class _Tail:
 class _Watch:
     """Ends a child whose time or memory runs out, and remembers its peak."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], *, time_limit_s: float, memory_limit_bytes: int
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], *, time_limit_s: float, memory_limit_bytes: int) -> None:
         self.exceeded: str | None = None
         self.peak_rss_bytes = 0
         self._process = process

@@ -1,7 +1,7 @@
 """Progress of long work, told to an observer: the core never prints.
 
-`Progress` opens tasks; a task is advanced in its own unit. The command line shows bars with rate and time left; tests and
-libraries use `SILENT`.
+`Progress` opens tasks; a task is advanced in its own unit. The command line shows bars with rate and time left;
+tests and libraries use `SILENT`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Settings of a registry repository: `modelctl.yaml`, then `MODELCTL_…` variables, then command options.
 
-Every value knows where it came from (`modelctl config show`). Credentials never come from the file, since it lives in git.
+Every value knows where it came from (`modelctl config show`). Credentials never come from the file, since it lives
+in git.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One call into an isolated Python child: a JSON request in, progress and one JSON result out.
 
-The parent side is `call`; a worker module calls `serve` with its function. The child runs with `-I`, so no folder of the model
-is ever on its import path; whatever libraries print goes to its error output, never into the answer.
+The parent side is `call`; a worker module calls `serve` with its function. The child runs with `-I`, so no folder of
+the model is ever on its import path; whatever libraries print goes to its error output, never into the answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Admission policies: `policies/<name>.yaml`, typed, and named by one digest.
 
-A check's section is its own `Limits` class, whose defaults are the production figures. The digest is of the validated values: comments and
-key order do not move it, a changed default does.
+A check's section is its own `Limits` class, whose defaults are the production figures. The digest is of the
+validated values: comments and key order do not move it, a changed default does.
 """
 
 from __future__ import annotations
@@ -89,10 +89,11 @@ class LoadedPolicy:
 
 
 def load_policy(name: str, root: Path) -> LoadedPolicy:
-    """Read a policy by name (`policies/` of the registry repository, then the built-in ones) or by file. Raises `InputError`."""
+    """Read a policy by name (`policies/` of the registry repository, then the built-in ones) or by file. Raises
+    `InputError`."""
     path = find_policy(name, root)
     policy = load_document(path, Policy)
-    if name != policy.metadata.name and path.stem != policy.metadata.name and not name.endswith((".yaml", ".yml")):
+    if path.stem != policy.metadata.name:
         raise InputError(f"{path}: metadata.name is '{policy.metadata.name}', but the file is '{path.name}'")
     return LoadedPolicy(policy, path)
 

@@ -1,4 +1,5 @@
-"""The report: evidence of every check, bound to the bytes, the policy, the tools, the machine and the time, and the verdict.
+"""The report: evidence of every check, bound to the bytes, the policy, the tools, the machine and the time, and the
+verdict.
 
 `to_json` and `from_json` are the stable format `admission.json`: deterministic key order, `schema_version`ed.
 """

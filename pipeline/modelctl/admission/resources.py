@@ -16,9 +16,10 @@ from modelctl.model.release import Serving
 from modelctl.model.tree import Tree
 from modelctl.progress import Progress
 from modelctl.scan.clamd import Clamd
+from modelctl.services.clamd import private_clamd
+from modelctl.services.process import find, running
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.engine import attach, start_engine
-from modelctl.services.clamd import find_or_start
 from modelctl.settings import Settings
 
 ValueT = TypeVar("ValueT")
@@ -58,8 +59,12 @@ class RunResources:
     def _clamd(self) -> Clamd:
         if self._settings.clamd is not None:
             return Clamd(self._settings.clamd)
-        running = self._stack.enter_context(find_or_start(self._state, progress=self._progress))
-        return Clamd(running.address)
+        folder = self._state / "services" / "clamd"
+        found = find(folder)
+        if found is None:
+            self._progress.note("starting a private clamd (set clamd, or run modelctl services up, to share one)")
+            found = self._stack.enter_context(running(private_clamd(folder)))
+        return Clamd(found.address)
 
     def _engine(self) -> Endpoint:
         if self._settings.engine.endpoint is not None:

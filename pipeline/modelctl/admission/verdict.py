@@ -35,17 +35,15 @@ def outcome_of(observation: Observation, *, skipped: bool) -> Outcome:
 def decide(checks: Sequence[CheckReport], *, may_skip: frozenset[str], isolation_missing: bool) -> Decision:
     """The verdict over the reports of all checks that were asked for.
 
-    `may_skip`: checks for which the policy accepts "does not apply". `isolation_missing`: the policy demands isolation that this
-    machine did not give.
+    `may_skip`: checks for which the policy accepts "does not apply". `isolation_missing`: the policy demands
+    isolation that this machine did not give.
     """
     refused = [_count(check) for check in checks if check.required and check.outcome == "failed"]
     if not checks or not any(check.required for check in checks):
         refused.append("no required check was run")
     if refused:
         return Decision(verdict="refused", reasons=tuple(refused))
-    open_questions = [
-        f"{check.id} could not decide" for check in checks if check.required and check.outcome == "error"
-    ]
+    open_questions = [f"{check.id} could not decide" for check in checks if check.required and check.outcome == "error"]
     open_questions += [
         f"{check.id} was skipped and the policy does not allow that"
         for check in checks

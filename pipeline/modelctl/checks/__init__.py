@@ -1,4 +1,5 @@
-"""The seven admission checks. This list is the only registration: one id is the command-line word, the policy key and the module."""
+"""The seven admission checks. This list is the only registration: one id is the command-line word, the policy key
+and the module."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What a check is given and what it gives back.
 
-A check returns what it saw (`Observation`) and never its own outcome: the runner derives passed, failed, error or skipped from it.
-Could-not-decide is an `Undecided` beside the findings, or a raised `CannotDecideError`; it is never a pass.
+A check returns what it saw (`Observation`) and never its own outcome: the runner derives passed, failed, error or
+skipped from it. Could-not-decide is an `Undecided` beside the findings, or a raised `CannotDecideError`; it is never
+a pass.
 """
 
 from __future__ import annotations
@@ -96,9 +97,7 @@ class Observation:
             self,
             coverage=tuple(replace(item, tree=role) for item in self.coverage),
             findings=tuple(replace(item, tree=role) for item in self.findings),
-            measurements=tuple(
-                replace(m, parameters={**m.parameters, "tree": role}) for m in self.measurements
-            ),
+            measurements=tuple(replace(m, parameters={**m.parameters, "tree": role}) for m in self.measurements),
         )
 
     def plus(self, other: Observation) -> Observation:
@@ -131,7 +130,8 @@ class Resources(Protocol):
         """A reachable clamd. Raises `CannotDecideError`."""
 
     def engine(self) -> Endpoint:
-        """An engine that serves the served tree. Raises `CannotDecideError`, or `EngineRefusedError` when it can't load it."""
+        """An engine that serves the served tree. Raises `CannotDecideError`, or `EngineRefusedError` when it can't
+        load it."""
 
 
 LimitsT = TypeVar("LimitsT", bound=CheckLimits)

@@ -18,8 +18,8 @@ def config() -> None:
 def show(as_json: bool) -> None:
     """Print each setting, its value and where it comes from; secrets are masked.
 
-    A setting comes from modelctl.yaml at the root of the registry repository, is overridden by its MODELCTL_… variable, and that by a
-    command's option.
+    A setting comes from modelctl.yaml at the root of the registry repository, is overridden by its MODELCTL_…
+    variable, and that by a command's option.
     """
     from modelctl.settings import load_workspace
 

@@ -1,6 +1,7 @@
 """Where output goes: data to stdout, talk to stderr, colours only where a person looks.
 
-`console()` writes for people; `write_json` writes for programs, to stdout for `-`, else to a file that appears whole or not at all.
+`console()` writes for people; `write_json` writes for programs, to stdout for `-`, else to a file that appears whole
+or not at all.
 """
 
 from __future__ import annotations

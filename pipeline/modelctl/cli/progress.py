@@ -25,7 +25,14 @@ def shown(*, quiet: bool = False) -> Iterator[Progress]:
     elif not sys.stderr.isatty():
         yield _Lines()
     else:
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
         from modelctl.cli.output import console
 

@@ -1,4 +1,5 @@
-"""A service as a background process: started until it answers, found again by its state file, ended with all it started.
+"""A service as a background process: started until it answers, found again by its state file, ended with all it
+started.
 
 The state file names the process and its start time, so that a recycled process id is never taken for the service.
 """
@@ -49,7 +50,8 @@ class Running:
 
 
 def start(service: Service) -> Running:
-    """Start a service, or find it running. Returns once it is ready; raises `CannotDecideError` with the end of its log."""
+    """Start a service, or find it running. Returns once it is ready; raises `CannotDecideError` with the end of its
+    log."""
     already = find(service.folder)
     if already is not None:
         return already
@@ -67,9 +69,7 @@ def start(service: Service) -> Running:
                 start_new_session=True,
             )
     except OSError as error:
-        raise CannotDecideError(
-            f"cannot start {service.name} ({service.argv[0]}): {error.strerror}"
-        ) from error
+        raise CannotDecideError(f"cannot start {service.name} ({service.argv[0]}): {error.strerror}") from error
     running = Running(
         name=service.name,
         pid=process.pid,
@@ -82,11 +82,7 @@ def start(service: Service) -> Running:
         (service.folder / "service.json").write_text(json.dumps(asdict(running)) + "\n", encoding="utf-8")
         while not service.ready():
             if process.poll() is not None or time.monotonic() > deadline:
-                state = (
-                    "ended"
-                    if process.poll() is not None
-                    else f"not ready after {service.ready_timeout_s:g} s"
-                )
+                state = "ended" if process.poll() is not None else f"not ready after {service.ready_timeout_s:g} s"
                 words = log.read_text(encoding="utf-8", errors="replace").strip()[-800:]
                 raise CannotDecideError(f"{service.name} {state}: {words or 'no words'}", remedy=f"see {log}")
             time.sleep(0.05)

@@ -1,7 +1,7 @@
 """Where a serving engine is reached, and what it said of itself.
 
-An engine that we start listens on a unix socket in a folder of its own, so that it needs no network at all; a given URL is driven
-over TCP. Only OpenAI-compatible HTTP is assumed.
+An engine that we start listens on a unix socket in a folder of its own, so that it needs no network at all; a given
+URL is driven over TCP. Only OpenAI-compatible HTTP is assumed.
 """
 
 from __future__ import annotations

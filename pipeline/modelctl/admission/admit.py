@@ -1,0 +1,228 @@
+"""One admission from end to end.
+
+Order: what reads bytes first (on the source), then, only if those found nothing, the served tree is made and the
+model is loaded. A model that the loading gate refused is never loaded; the checks that would have loaded it say so.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modelctl import __version__
+from modelctl.accuracy.quantize import quantize
+from modelctl.admission.evidence import EvidenceFolder
+from modelctl.admission.machine import describe_machine
+from modelctl.admission.policy import LoadedPolicy, load_policy
+from modelctl.admission.report import ModelReport, PolicyReport, Report
+from modelctl.admission.resources import RunResources
+from modelctl.admission.runner import CheckRun, now
+from modelctl.admission.subject import Subject, resolve_subject
+from modelctl.admission.verdict import decide
+from modelctl.checks import CHECK_IDS, LOADING_GATE, load_check
+from modelctl.checks.base import CheckContext, Role
+from modelctl.errors import InputError, ModelctlError
+from modelctl.model.tree import Tree
+from modelctl.progress import Progress
+from modelctl.settings import Workspace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to judge, by which policy. `checks` empty: all seven."""
+
+    repo: str
+    workspace: Workspace
+    policy: str | None = None
+    checks: tuple[str, ...] = ()
+    evidence_dir: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admission:
+    """A finished admission: the report, and the bytes it is about."""
+
+    report: Report
+    subject: Subject
+    served: Tree | None
+    evidence_dir: Path
+
+
+def admit(request: Request, progress: Progress) -> Admission:
+    """Run the checks and decide. Raises `ModelctlError` only for what keeps the run from starting."""
+    began = time.monotonic()
+    workspace = request.workspace
+    subject = resolve_subject(request.repo, workspace, progress)
+    named = subject.release.spec.policy if subject.release else None
+    policy = load_policy(request.policy or named or workspace.settings.policy, workspace.root)
+    evidence_dir = (request.evidence_dir or _evidence_dir(workspace, subject)).resolve()
+    _make_folder(evidence_dir)
+    (workspace.state / "tmp").mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(dir=workspace.state / "tmp") as workdir,
+        RunResources(
+            settings=workspace.settings, state=workspace.state, workdir=Path(workdir), progress=progress
+        ) as resources,
+    ):
+        run = _Run(request, subject, policy, resources, Path(workdir), evidence_dir, progress)
+        run.execute()
+        checks = tuple(
+            item.report(required=policy.policy.limits(item.check.id).required) for item in run.checks.values()
+        )
+        machine = describe_machine(resources.sandbox.kind)
+    decision = decide(
+        checks,
+        may_skip=frozenset(check for check in CHECK_IDS if policy.policy.limits(check).allow_skip),
+        isolation_missing=policy.policy.spec.isolation == "required" and machine.isolation == "none",
+    )
+    source = subject.source
+    report = Report(
+        schema_version="1",
+        modelctl_version=__version__,
+        verdict=decision.verdict,
+        reasons=decision.reasons,
+        partial=bool(request.checks) and set(request.checks) != set(CHECK_IDS),
+        model=ModelReport(
+            release=subject.release.id if subject.release else None,
+            source=source.description,
+            source_digest=source.tree.digest,
+            served_digest=run.served.digest if run.served else None,
+            source_bytes=source.tree.size_bytes,
+            served_bytes=run.served.size_bytes if run.served else None,
+        ),
+        policy=PolicyReport(name=policy.name, digest=policy.digest, notice=policy.policy.spec.notice),
+        machine=machine,
+        checks=checks,
+        created_at=now(),
+        duration_s=round(time.monotonic() - began, 1),
+    )
+    return Admission(report=report, subject=subject, served=run.served, evidence_dir=evidence_dir)
+
+
+class _Run:
+    """The phases of one admission."""
+
+    def __init__(
+        self,
+        request: Request,
+        subject: Subject,
+        policy: LoadedPolicy,
+        resources: RunResources,
+        workdir: Path,
+        evidence_dir: Path,
+        progress: Progress,
+    ) -> None:
+        selected = [check_id for check_id in CHECK_IDS if not request.checks or check_id in request.checks]
+        self.checks = {
+            check_id: CheckRun(load_check(check_id), EvidenceFolder(evidence_dir, check_id)) for check_id in selected
+        }
+        self.served: Tree | None = None
+        self._state = request.workspace.state
+        self._subject = subject
+        self._policy = policy.policy
+        self._resources = resources
+        self._workdir = workdir
+        self._progress = progress
+        release = subject.release
+        self._quantization = release.spec.quantization if release else None
+
+    def execute(self) -> None:
+        """Run everything that may be run."""
+        source = self._subject.source.tree
+        of_trees = [run for run in self.checks.values() if run.check.scope == "tree"]
+        gate = [run for run in of_trees if run.check.id in LOADING_GATE]
+        loading = [run for run in of_trees if run.check.id not in LOADING_GATE]
+        of_release = [run for run in self.checks.values() if run.check.scope == "release"]
+        self._on_tree(gate, "source", source)
+        if self._gate_closed(loading + of_release, "the model was not loaded"):
+            return
+        self._on_tree(loading, "source", source)
+        if not self._make_served(of_release):
+            return
+        if self.served is not None and self.served.digest != source.digest:
+            self._on_tree(of_trees, "served", self.served)
+            if self._gate_closed(of_release, "the served tree was not loaded"):
+                return
+        self._on_release(of_release)
+
+    def _on_tree(self, runs: Sequence[CheckRun], role: Role, tree: Tree) -> None:
+        for run in runs:
+            self._progress.note(f"{run.check.id}: {role} tree")
+            run.run(self._context(run, role, tree), both_trees=self._quantization is not None)
+
+    def _on_release(self, runs: Sequence[CheckRun]) -> None:
+        served = self.served or self._subject.source.tree
+        self._resources.serve(served, self._subject.serving)
+        for run in runs:
+            self._progress.note(f"{run.check.id}: started")
+            run.run(self._context(run, "served", served), both_trees=False)
+
+    def _make_served(self, waiting: Sequence[CheckRun]) -> bool:
+        if self._quantization is None:
+            self.served = self._subject.source.tree
+            return True
+        limits = self._policy.spec.checks.quantization
+        self._progress.note(f"quantising to {self._quantization.bits} bits ({self._quantization.method})")
+        try:
+            self.served = quantize(
+                self._subject.source.tree,
+                self._quantization,
+                staging=self._state / "staging",
+                cache=self._state / "cache",
+                sandbox=self._resources.sandbox,
+                progress=self._progress,
+                time_limit_s=limits.time_limit_s,
+                memory_limit_bytes=int(limits.memory_limit_gib * (1 << 30)),
+            )
+        except InputError:
+            raise
+        except ModelctlError as error:
+            for run in waiting:
+                run.add_undecided(f"the served tree could not be made: {error.message}", error.remedy)
+            return False
+        return True
+
+    def _gate_closed(self, waiting: Sequence[CheckRun], what: str) -> bool:
+        shut = [run.check.id for run in self.checks.values() if run.check.id in LOADING_GATE and run.has_findings]
+        if not shut:
+            return False
+        for run in waiting:
+            run.add_undecided(f"not run: {', '.join(shut)} refused the model, so {what}", "mend those findings first")
+        return True
+
+    def _context(self, run: CheckRun, role: Role, tree: Tree) -> CheckContext[Any]:
+        cache = self._state / "cache"
+        cache.mkdir(exist_ok=True)
+        return CheckContext(
+            limits=self._policy.limits(run.check.id),
+            role=role,
+            tree=tree,
+            source=self._subject.source,
+            served=self.served or self._subject.source.tree,
+            quantization=self._quantization,
+            baseline=self._subject.baseline,
+            serving=self._subject.serving,
+            resources=self._resources,
+            evidence=run.evidence,
+            progress=self._progress,
+            workdir=self._workdir,
+            cache=cache,
+        )
+
+
+def _evidence_dir(workspace: Workspace, subject: Subject) -> Path:
+    if subject.release is not None:
+        metadata = subject.release.metadata
+        return workspace.state / "evidence" / metadata.name / metadata.version
+    return workspace.state / "evidence" / subject.source.tree.digest.removeprefix("sha256:")[:16]
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InputError(f"{folder}: not a folder", remedy="name another --evidence-dir") from error

@@ -1,0 +1,153 @@
+"""The report as a person reads it: what was judged, how much of it was looked at, the verdict, then each finding
+with its remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from modelctl.admission.report import CheckReport, Outcome, Report, Verdict
+from modelctl.checks.base import Coverage, Measurement
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+OUTCOME_STYLE: dict[Outcome, str] = {"passed": "green", "failed": "bold red", "error": "yellow", "skipped": "dim"}
+OUTCOME_MARK: dict[Outcome, str] = {"passed": "✓", "failed": "✗", "error": "?", "skipped": "–"}
+VERDICT_STYLE: dict[Verdict, str] = {
+    "admitted": "bold white on green",
+    "refused": "bold white on red",
+    "undecided": "bold black on yellow",
+}
+FIGURES_SHOWN = 2
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Print the whole report."""
+    for part in _parts(report):
+        console.print(part)
+
+
+def _parts(report: Report) -> Iterable[RenderableType]:
+    from rich.text import Text
+
+    yield _subject(report)
+    if report.policy.notice:
+        yield Text(f"notice    {report.policy.notice}", style="yellow")
+    yield Text("")
+    yield _table(report.checks)
+    yield Text("")
+    yield _verdict(report)
+    for check in report.checks:
+        yield from _details(check)
+
+
+def _subject(report: Report) -> RenderableType:
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    model = report.model
+    if model.release:
+        grid.add_row("release", model.release)
+    grid.add_row("source", f"{model.source}, {size_text(model.source_bytes)}, {short(model.source_digest)}")
+    if model.served_digest is None:
+        grid.add_row("served", "not made")
+    elif model.served_digest != model.source_digest:
+        grid.add_row("served", f"{size_text(model.served_bytes or 0)}, {short(model.served_digest)}")
+    grid.add_row("policy", f"{report.policy.name}, {short(report.policy.digest)}")
+    machine = report.machine
+    where = ", ".join(machine.gpus) or "no GPU"
+    isolation = "children isolated by bubblewrap" if machine.isolation == "bubblewrap" else "children NOT isolated"
+    grid.add_row("machine", f"{machine.hostname}, {machine.cpus} CPUs, {where}, {isolation}")
+    return grid
+
+
+def _table(checks: tuple[CheckReport, ...]) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for heading in ("check", "outcome", "looked at", "figures"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("time", justify="right", no_wrap=True)
+    for check in checks:
+        outcome = Text(f"{OUTCOME_MARK[check.outcome]} {check.outcome}", style=OUTCOME_STYLE[check.outcome])
+        figures = "; ".join(measurement_text(item) for item in check.measurements[:FIGURES_SHOWN])
+        name = check.id if check.required else f"{check.id} (optional)"
+        table.add_row(name, outcome, _coverage(check.coverage), figures, duration_text(check.duration_s))
+    return table
+
+
+def _coverage(coverage: tuple[Coverage, ...]) -> str:
+    return ", ".join(
+        f"{item.seen:,} of {item.total:,} {item.unit}" + (f" ({item.tree})" if item.tree else "") for item in coverage
+    )
+
+
+def _verdict(report: Report) -> RenderableType:
+    from rich.text import Text
+
+    text = Text(f" {report.verdict.upper()} ", style=VERDICT_STYLE[report.verdict])
+    words = "; ".join(report.reasons) or f"all {len(report.checks)} checks passed" + (
+        " or do not apply" if any(check.outcome == "skipped" for check in report.checks) else ""
+    )
+    if report.partial:
+        words += ". Partial: only the checks that were asked for; it can't be published"
+    return text.append(f"  {words}", style="default on default not bold")
+
+
+def _details(check: CheckReport) -> Iterable[RenderableType]:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    for finding in check.findings:
+        where = " · ".join(part for part in (finding.path, finding.tree) if part)
+        yield Text("")
+        yield Text(f"✗ {finding.rule}", style="bold red").append(f"  {where}" if where else "", style="not bold")
+        yield Padding(Text(finding.message), (0, 0, 0, 2))
+        yield Padding(Text("next: ", style="bold").append(finding.remedy, style="not bold"), (0, 0, 0, 2))
+    for question in check.undecided:
+        yield Text("")
+        yield Text(f"? {check.id}", style="bold yellow").append("  could not decide", style="not bold")
+        yield Padding(Text(question.reason), (0, 0, 0, 2))
+        if question.remedy:
+            yield Padding(Text("next: ", style="bold").append(question.remedy, style="not bold"), (0, 0, 0, 2))
+    if check.skipped_because:
+        yield Text(f"– {check.id}: skipped: {check.skipped_because}", style="dim")
+    for warning in check.warnings:
+        yield Text(f"! {check.id}: {warning}", style="yellow")
+    for item in check.coverage:
+        for excluded in item.excluded:
+            yield Text(f"! {check.id}: not looked at: {excluded}", style="yellow")
+
+
+def measurement_text(item: Measurement) -> str:
+    """A figure for people: `accuracy drop 9.0 points`."""
+    value = f"{item.value:,.4g}" if isinstance(item.value, float) else f"{item.value}"
+    if isinstance(item.value, int) and not isinstance(item.value, bool):
+        value = f"{item.value:,}"
+    return f"{item.name.replace('_', ' ')} {value}" + (f" {item.unit}" if item.unit else "")
+
+
+def short(digest: str) -> str:
+    """A digest that a person can compare at a glance."""
+    return digest[:19] + "…"
+
+
+def size_text(size_bytes: int) -> str:
+    """A size in decimal units."""
+    size = float(size_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def duration_text(seconds: float) -> str:
+    """A duration: `0.4 s`, `2 min 05 s`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
