@@ -54,7 +54,7 @@ class Stage(NamedTuple):
 
 def pip(venv: Path, *arguments: str) -> None:
     """Run the pip of an environment; its words are shown when a person looks on or when it fails."""
-    quiet = () if sys.stdout.isatty() else ("--quiet",)
+    quiet = () if sys.stdout.isatty() else ("--quiet", "--quiet")
     command = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", *quiet, *arguments]
     if subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode:
         sys.exit(
