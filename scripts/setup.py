@@ -17,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,8 +37,10 @@ SYSTEM = {
     "promtool": "prometheus",
     "git": "git",
     "make": "make",
+    "cc": "build-essential",
 }
-"""Program to Debian package. Where there is an init system, Debian also starts clamd and prometheus as services."""
+"""Program to Debian package. Where there is an init system, Debian also starts clamd and prometheus as services. One library
+below gptqmodel may come as C source, hence the compiler and Python's headers."""
 
 
 class Stage(NamedTuple):
@@ -92,8 +95,8 @@ def install_heavy() -> None:
 def install_engine() -> None:
     """vLLM for the CPU in an environment of its own; torchvision and its kin must not be in it."""
     make_venv(ENGINE)
-    pip(ENGINE, "--no-deps", "-r", "requirements/engine-cpu.txt")
     pip(ENGINE, "-c", "requirements/engine-cpu.txt", "-r", "requirements/engine-torch.txt")
+    pip(ENGINE, "--no-deps", "-r", "requirements/engine-cpu.txt")
     pip(ENGINE, "--no-deps", "--require-hashes", "-r", "requirements/engine-vllm.txt")
 
 
@@ -143,6 +146,8 @@ def system() -> None:
     missing = sorted({package for program, package in SYSTEM.items() if not shutil.which(program, path=path)})
     if importlib.util.find_spec("ensurepip") is None:
         missing.append("python3-venv")
+    if not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        missing.append("python3-dev")
     if not missing:
         return
     command = ["apt-get", "install", "-y", "--no-install-recommends", *missing]

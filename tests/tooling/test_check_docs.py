@@ -1,0 +1,51 @@
+"""The documents' check finds what it is there to find."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tooling.scripts import load_script
+
+check_docs = load_script("scripts/check_docs.py")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "modelctl config show --json",
+        "MODELCTL_POLICY=demo modelctl config show",
+        "make lint test",
+        "ls --colour",
+        "modelctl …",
+    ],
+)
+def test_lines_that_are_right(line: str) -> None:
+    assert check_docs.check_command(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("modelctl config show --xml", "show has no option --xml"),
+        ("modelctl config hide", "no command hide"),
+        ("modelctl amit .", "no command amit"),
+        ("make tset", "the Makefile has no target tset"),
+    ],
+)
+def test_lines_that_are_wrong(line: str, problem: str) -> None:
+    assert check_docs.check_command(line) == f"`{line}`: {problem}"
+
+
+def test_commands_are_found_in_shell_blocks_and_in_inline_code() -> None:
+    text = "Run `make test`.\n```sh\n$ modelctl admit . \\\n  --json -\n```\n```yaml\nmake: nothing\n```\n"
+    assert [" ".join(line.split()) for line in check_docs.commands(text)] == ["modelctl admit . --json -", "make test"]
+
+
+def test_anchors_are_those_of_a_code_host() -> None:
+    assert check_docs.anchor("Exit codes of `admit`") == "exit-codes-of-admit"
+
+
+def test_a_registry_host_and_a_machine_path_are_found() -> None:
+    assert check_docs.HOSTS.search("https://" + "pypi." + "org/simple")
+    assert check_docs.MACHINE_PATHS.search("see /" + "root/x")
+    assert not check_docs.MACHINE_PATHS.search("see registry/" + "root/x")
