@@ -42,8 +42,9 @@ def admit(
     from modelctl.admission.admit import Request
     from modelctl.admission.admit import admit as run
     from modelctl.admission.terminal import print_report
-    from modelctl.cli.output import console, write_json, write_whole
+    from modelctl.cli.output import console, write_json
     from modelctl.cli.progress import shown
+    from modelctl.files import write_whole
     from modelctl.settings import load_workspace
 
     workspace = load_workspace(

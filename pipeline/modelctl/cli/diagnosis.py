@@ -32,7 +32,17 @@ class Diagnosis:
 
 def diagnose(workspace: Workspace) -> Iterator[Diagnosis]:
     """Look at every part, the cheap ones first. A part that can't be looked at is missing, with the reason."""
-    for look in (_python, _git, _isolation, _clamd, *(_extra(name) for name in EXTRAS), _gpu, _engine, _store, _signing):
+    for look in (
+        _python,
+        _git,
+        _isolation,
+        _clamd,
+        *(_extra(name) for name in EXTRAS),
+        _gpu,
+        _engine,
+        _store,
+        _signing,
+    ):
         yield look(workspace)
 
 
@@ -47,9 +57,7 @@ def _git(workspace: Workspace) -> Diagnosis:
     try:
         version = git.run("--version").strip()
     except ModelctlError as error:
-        return Diagnosis(
-            part="git", state="missing", found=error.message, needed_for=needed_for, remedy=error.remedy
-        )
+        return Diagnosis(part="git", state="missing", found=error.message, needed_for=needed_for, remedy=error.remedy)
     if not git.run("rev-parse", "--show-toplevel", check=False):
         return Diagnosis(
             part="git",
@@ -180,7 +188,7 @@ def _engine(workspace: Workspace) -> Diagnosis:
             state="missing",
             found=f"{program} is not on PATH" + ("" if engine.command else " and engine.command is not set"),
             needed_for=needed_for,
-            remedy="set engine.command (MODELCTL_ENGINE_COMMAND) to what starts vLLM, or engine.endpoint to a running one",
+            remedy="set engine.command (MODELCTL_ENGINE_COMMAND), or engine.endpoint to a running one",
         )
     return Diagnosis(part="engine", state="ok", found=command, needed_for=needed_for)
 

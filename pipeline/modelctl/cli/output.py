@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelctl.errors import InputError
+from modelctl.files import write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,18 +32,3 @@ def write_json(target: str, text: str) -> None:
         sys.stdout.write(text)
         return
     write_whole(Path(target), text)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file so that it appears whole or not at all. Raises `InputError` when its folder is not there."""
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: the folder {path.parent} does not exist", remedy=f"mkdir -p {path.parent}")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

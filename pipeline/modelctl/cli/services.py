@@ -1,0 +1,95 @@
+"""`modelctl services up|down|status`: the embedded parts of a laptop, on loopback only."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from modelctl.services.process import Running
+
+NAMES = ("clamd", "s3", "prometheus")
+DEFAULT_NAMES = ("clamd", "s3")
+
+
+@click.group(no_args_is_help=True)
+def services() -> None:
+    """Embedded clamd, S3 server and Prometheus for a laptop.
+
+    They listen on loopback only and keep everything in the state folder of the registry repository. Production points
+    at the real ones by settings (clamd, store.endpoint); no code differs.
+    """
+
+
+@services.command()
+@click.argument("names", nargs=-1, type=click.Choice(NAMES))
+@click.option("--target", "targets", multiple=True, metavar="HOST:PORT", help="What Prometheus scrapes; repeatable.")
+def up(names: tuple[str, ...], targets: tuple[str, ...]) -> None:
+    """Start services that do not run yet: clamd and s3, or those that are named."""
+    from modelctl.cli.progress import shown
+    from modelctl.services.clamd import private_clamd
+    from modelctl.services.process import find, start
+    from modelctl.services.prometheus import prometheus
+    from modelctl.services.s3 import s3_server
+
+    folder = _folder()
+    makers = {
+        "clamd": lambda: private_clamd(folder / "clamd"),
+        "s3": lambda: s3_server(folder / "s3"),
+        "prometheus": lambda: prometheus(folder / "prometheus", targets=list(targets)),
+    }
+    running: list[Running] = []
+    with shown() as progress:
+        for name in names or DEFAULT_NAMES:
+            found = find(folder / name)
+            progress.note(f"{name}: {'runs already' if found else 'starting'}")
+            running.append(found or start(makers[name]()))
+    _print(running)
+
+
+@services.command()
+@click.argument("names", nargs=-1, type=click.Choice(NAMES))
+def down(names: tuple[str, ...]) -> None:
+    """End services: all of them, or those that are named. What they keep on disk stays."""
+    from modelctl.services.process import stop
+
+    for name in names or NAMES:
+        if stop(_folder() / name):
+            click.echo(f"{name}: ended", err=True)
+
+
+@services.command()
+@click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout.")
+def status(as_json: bool) -> None:
+    """Say what runs, where it listens and what it keeps."""
+    from modelctl.services.process import find
+
+    running = [found for name in NAMES if (found := find(_folder() / name)) is not None]
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(item) for item in running], indent=2))
+    elif running:
+        _print(running)
+    else:
+        click.echo("no embedded service runs; start them with: modelctl services up", err=True)
+
+
+def _folder() -> Path:
+    from modelctl.settings import load_workspace
+
+    return load_workspace(Path.cwd()).state / "services"
+
+
+def _print(running: Iterable[Running]) -> None:
+    from rich.table import Table
+
+    from modelctl.cli.output import console
+
+    table = Table("service", "address", "detail", box=None, pad_edge=False, header_style="dim")
+    for item in running:
+        table.add_row(item.name, item.address, item.detail)
+    console().print(table)
