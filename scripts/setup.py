@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes.util
 import fcntl
 import hashlib
 import importlib.util
@@ -39,8 +40,8 @@ SYSTEM = {
     "make": "make",
     "cc": "build-essential",
 }
-"""Program to Debian package. Where there is an init system, Debian also starts clamd and prometheus as services. One library
-below gptqmodel may come as C source, hence the compiler and Python's headers."""
+"""Program to Debian package. Where there is an init system, Debian also starts clamd and prometheus as services.
+One library below gptqmodel may come as C source, hence the compiler and Python's headers."""
 
 
 class Stage(NamedTuple):
@@ -148,6 +149,8 @@ def system() -> None:
         missing.append("python3-venv")
     if not Path(sysconfig.get_path("include"), "Python.h").is_file():
         missing.append("python3-dev")
+    if ctypes.util.find_library("numa") is None:
+        missing.append("libnuma1")  # the CPU engine links to it
     if not missing:
         return
     command = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
