@@ -65,22 +65,22 @@ def test_no_network() -> None:
 
 
 def test_time_runs_out_and_grandchildren_go_too() -> None:
-    code = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); time.sleep(600)"
+    code = """
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+time.sleep(600)
+"""
     for sandbox in (Sandbox("bubblewrap"), Sandbox("none")):
         began = time.monotonic()
         with pytest.raises(CannotDecideError, match="time limit of 1 s"):
-            sandbox.run(
-                python(code), request=b"", on_line=lambda _: None, time_limit_s=1, memory_limit_bytes=1 << 30
-            )
+            sandbox.run(python(code), request=b"", on_line=lambda _: None, time_limit_s=1, memory_limit_bytes=1 << 30)
         assert time.monotonic() - began < 15
 
 
 def test_memory_runs_out() -> None:
     code = "import time; kept = bytearray(400 << 20); time.sleep(30)"
     with pytest.raises(CannotDecideError, match="memory limit of 200 MiB"):
-        Sandbox().run(
-            python(code), request=b"", on_line=lambda _: None, time_limit_s=30, memory_limit_bytes=200 << 20
-        )
+        Sandbox().run(python(code), request=b"", on_line=lambda _: None, time_limit_s=30, memory_limit_bytes=200 << 20)
 
 
 def test_end_is_fine_with_what_has_ended() -> None:
@@ -92,7 +92,9 @@ def test_end_is_fine_with_what_has_ended() -> None:
 
 
 def test_end_kills_what_does_not_listen() -> None:
-    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); time.sleep(600)"
+    code = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); time.sleep(600)"
+    )
     process = Sandbox("none").start(python(code), stdout=subprocess.PIPE)
     assert process.stdout is not None
     with process.stdout:

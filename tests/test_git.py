@@ -1,0 +1,81 @@
+"""git is real; commits hold exactly the named paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from modelctl.errors import InputError
+from modelctl.git import Git, GitError
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> Git:
+    repository = Git(tmp_path)
+    repository.run("init", "--quiet", "--initial-branch=main")
+    repository.run("config", "user.name", "Test Person")
+    repository.run("config", "user.email", "test@example.org")
+    return repository
+
+
+def write(git: Git, name: str, text: str) -> Path:
+    path = git.root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_commit_holds_its_paths_its_trailers_and_nothing_else(git: Git) -> None:
+    mine, other = write(git, "a/mine", "1"), write(git, "other", "2")
+    git.run("add", "other")
+    commit = git.commit([mine], "Add mine", body="Because.", trailers={"Model-Release": "tiny@1.0.0"})
+    assert commit == git.head()
+    assert git.run("show", "--name-only", "--format=").split() == ["a/mine"]
+    assert git.run("log", "-1", "--format=%(trailers:key=Model-Release,valueonly)").strip() == "tiny@1.0.0"
+    assert git.run("diff", "--cached", "--name-only").split() == ["other"]
+    assert other.exists()
+
+
+def test_nothing_changed_makes_no_commit(git: Git) -> None:
+    path = write(git, "a", "1")
+    git.commit([path], "Add a", trailers={})
+    assert git.commit([path], "Add a", trailers={}) is None
+
+
+def test_a_deletion_is_committed(git: Git) -> None:
+    path = write(git, "a", "1")
+    write(git, "keep", "1")
+    git.commit([path, git.root / "keep"], "Add", trailers={})
+    path.unlink()
+    assert git.commit([path], "Remove a", trailers={}) is not None
+    assert git.show("HEAD", "a") is None
+    assert git.show("HEAD", "keep") == "1"
+
+
+def test_a_tag_is_made_once(git: Git) -> None:
+    git.commit([write(git, "a", "1")], "Add a", trailers={})
+    git.tag("tiny@v1.0.0", "first")
+    git.tag("tiny@v1.0.0", "first")
+    git.commit([write(git, "b", "1")], "Add b", trailers={})
+    with pytest.raises(GitError, match="already points at"):
+        git.tag("tiny@v1.0.0", "second")
+
+
+def test_git_errors_come_with_their_words(git: Git, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(GitError, match="nonesuch"):
+        git.run("rev-parse", "nonesuch")
+    git.run("config", "--unset", "user.name")
+    git.run("config", "--unset", "user.email")
+    git.run("config", "user.useConfigOnly", "true")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    with pytest.raises(GitError) as caught:
+        git.commit([write(git, "a", "1")], "Add a", trailers={})
+    assert caught.value.remedy is not None
+    assert "user.name" in caught.value.remedy
+
+
+def test_outside_a_repository_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    with pytest.raises(InputError, match="not in a git repository"):
+        Git.containing(tmp_path)
