@@ -1,0 +1,1 @@
+"""What happened, from git history alone, and whether it all agrees."""

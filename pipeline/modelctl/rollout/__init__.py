@@ -1,0 +1,1 @@
+"""From a published release and an environment to manifests in git."""

@@ -1,0 +1,204 @@
+"""`gitops/environments/<env>/environment.yaml`: what one environment offers to every release that is rolled out there.
+
+What a release needs stands in its own file; what the cluster has stands here: replicas, spare GPUs, router, store,
+Prometheus, and how careful the canary is.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from modelctl.documents import Document, load_document, nearest
+from modelctl.errors import InputError
+
+DNS_LABEL = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+DnsLabel = Annotated[str, StringConstraints(pattern=DNS_LABEL)]
+ImageByDigest = Annotated[str, StringConstraints(pattern=r"^\S+@sha256:[0-9a-f]{64}$")]
+HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+(/\S*)?$")]
+Quantity = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti)?$")]
+"""A Kubernetes quantity; the API schemas accept any string, so `32Gigs` would only fail in the cluster."""
+
+
+class Cluster(Document):
+    """Which cluster Argo CD deploys to."""
+
+    server: HttpUrl
+    """Read by the ApplicationSet too, which knows no defaults; the cluster Argo CD runs in is
+    `https://kubernetes.default.svc`."""
+
+
+class EnvironmentGpu(Document):
+    """The environment's accelerators; what is not given here is taken from the release."""
+
+    resource: str | None = None
+    count: Annotated[int, Field(ge=0, le=64)] | None = None
+    """GPUs for one replica; 0 serves on the CPU."""
+    product: str | None = None
+    spare: Annotated[int, Field(ge=0)] = 0
+    """GPUs that are free for a canary beside the running replicas (replicas, when a replica has no GPU)."""
+
+
+class Gateway(Document):
+    """The Gateway that the route is attached to."""
+
+    name: DnsLabel
+    namespace: DnsLabel
+
+
+class Router(Document):
+    """How traffic is shared between stable and canary."""
+
+    kind: Literal["replicas", "gateway-api"] = "replicas"
+    """`replicas`: by the number of pods; `gateway-api`: by an HTTPRoute's weights (needs Argo Rollouts' plugin)."""
+    gateway: Gateway | None = None
+    hostnames: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _gateway(self) -> Router:
+        if (self.kind == "gateway-api") != (self.gateway is not None):
+            raise ValueError("'gateway' belongs to kind 'gateway-api' and to no other")
+        return self
+
+
+class EnvironmentStore(Document):
+    """The object store as the cluster reaches it. The secret's keys are `access_key` and `secret_key`."""
+
+    endpoint: HttpUrl
+    bucket: str = "models"
+    credentials_secret: DnsLabel
+
+
+class Prometheus(Document):
+    """Where the canary's measurements are read."""
+
+    address: HttpUrl
+    scrape_interval_s: Annotated[int, Field(ge=5, le=60)] = 15
+
+
+class EnvironmentEngine(Document):
+    """How the engine's container runs here."""
+
+    image: ImageByDigest | None = None
+    """Replaces the image that the release names."""
+    command: tuple[str, ...] = ("vllm", "serve")
+    block_size: Literal[8, 16, 32, 64, 128, 256] = 16
+    """Tokens in one block of the KV cache."""
+    cpu: Quantity = "8"
+    memory: Quantity = "64Gi"
+    cpu_kv_cache_gib: Annotated[int, Field(ge=1)] = 4
+    """KV cache of an engine without a GPU, where `gpu_memory_utilization` says nothing."""
+    load_timeout_s: Annotated[int, Field(ge=30)] = 1200
+    """Longest time from the container's start to a healthy engine."""
+    shutdown_timeout_s: Annotated[int, Field(ge=0)] = 300
+    """How long running streams may go on after a pod was told to end."""
+    scratch: Quantity = "20Gi"
+    """Writable space for the engine's compile caches; the rest of its file system is read-only."""
+
+
+class Puller(Document):
+    """The init container that brings the weights and verifies them before anything is served."""
+
+    image: ImageByDigest
+    command: Annotated[tuple[str, ...], Field(min_length=1)] = (
+        "modelctl",
+        "pull",
+        "{release}",
+        "{target}",
+        "--digest",
+        "{digest}",
+    )
+    """`{release}`, `{target}`, `{digest}`, `{uri}` are filled in; it must fail for bytes of another digest."""
+
+    @model_validator(mode="after")
+    def _verifies(self) -> Puller:
+        if not any("{digest}" in word for word in self.command):
+            raise ValueError("'command' must use {digest}: weights that nobody verifies are not served")
+        known = {"release", "target", "digest", "uri"}
+        for word in self.command:
+            for name in re.findall(r"\{(\w*)\}", word):
+                if name not in known:
+                    raise ValueError(f"'command' uses {{{name}}}; known are {', '.join(sorted(known))}")
+        return self
+
+
+class CanaryLimits(Document):
+    """What the canary may not exceed."""
+
+    error_share: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    """Share of HTTP 5xx among requests, and of streams that ended in an error."""
+    ttft_ratio: Annotated[float, Field(gt=1)] = 1.2
+    """Time to first token, canary over stable: 95th percentile and mean must both exceed it to fail."""
+    waiting: Annotated[int, Field(ge=1)] = 5
+    """Requests waiting in one engine must stay under this."""
+    min_requests: Annotated[int, Field(ge=1)] = 200
+    """Fewer finished requests than this in the window decide nothing."""
+
+
+class Canary(Document):
+    """Steps and patience."""
+
+    weights: Annotated[tuple[Annotated[int, Field(ge=1, le=99)], ...], Field(min_length=1)] = (10, 25, 50)
+    pause_s: Annotated[int, Field(ge=60)] = 1200
+    window_s: Annotated[int, Field(ge=60)] = 600
+    """Length of the measurement window, and the delay before the first one (a canary starts with cold caches)."""
+    interval_s: Annotated[int, Field(ge=15)] = 60
+    inconclusive_limit: Annotated[int, Field(ge=0)] = 2
+    """Undecided measurements that are borne before the rollout pauses for a person."""
+    limits: CanaryLimits = CanaryLimits()
+
+    @model_validator(mode="after")
+    def _patience(self) -> Canary:
+        if list(self.weights) != sorted(set(self.weights)):
+            raise ValueError("'weights' must rise from step to step")
+        needed = self.window_s + (self.inconclusive_limit + 2) * self.interval_s
+        if self.pause_s < needed:
+            raise ValueError(
+                f"'pause_s' is {self.pause_s}, but a silent canary is only noticed after {needed} s "
+                "(window_s + (inconclusive_limit + 2) * interval_s): it would be promoted unmeasured"
+            )
+        return self
+
+
+class Environment(Document):
+    """One environment."""
+
+    api_version: Annotated[Literal["modelctl.dev/v1"], Field(alias="apiVersion")]
+    kind: Literal["Environment"]
+    team: DnsLabel
+    owner: str | None = None
+    cluster: Cluster
+    namespace: DnsLabel
+    replicas: Annotated[int, Field(ge=1)]
+    gpu: EnvironmentGpu = EnvironmentGpu()
+    router: Router = Router()
+    store: EnvironmentStore
+    prometheus: Prometheus
+    engine: EnvironmentEngine = EnvironmentEngine()
+    puller: Puller
+    canary: Canary = Canary()
+
+
+def environments_folder(root: Path) -> Path:
+    """The folder that holds one folder for each environment."""
+    return root / "gitops" / "environments"
+
+
+def load_environment(root: Path, name: str) -> Environment:
+    """Read an environment of a registry repository. Raises `InputError` that names the ones there are."""
+    folder = environments_folder(root)
+    known = sorted(path.parent.name for path in folder.glob("*/environment.yaml"))
+    if not re.match(DNS_LABEL, name) or name not in known:
+        close = nearest(name, known)
+        raise InputError(
+            f"no environment '{name}' in {folder}",
+            remedy=f"did you mean --env {close}?"
+            if close
+            else f"known environments: {', '.join(known)}"
+            if known
+            else f"write {folder / name / 'environment.yaml'}",
+        )
+    return load_document(folder / name / "environment.yaml", Environment)
