@@ -16,6 +16,8 @@ Json = Mapping[str, "Json"] | list["Json"] | str | int | float | bool | None
 
 MAX_DEPTH = 64
 MAX_FILE_BYTES = 16 << 20
+MAX_VALUES = 4_000_000
+"""Values in one document: a parsed one takes about 100 bytes, so a small file cannot fill the memory."""
 
 
 class _RefusedError(ValueError):
@@ -34,17 +36,21 @@ def read_object(path: Path, *, origin: str, max_bytes: int = MAX_FILE_BYTES) -> 
     return parse_object(content, origin=origin)
 
 
-def parse_object(content: bytes, *, origin: str, allow_constants: bool = True) -> dict[str, Json]:
-    """The JSON object in `content`. `allow_constants` lets NaN and Infinity pass, which Python programs write.
+def parse_object(content: bytes, *, origin: str, naturals_only: bool = False) -> dict[str, Json]:
+    """The JSON object in `content`. NaN and Infinity pass, since Python programs write them.
 
-    Raises `InputError` that names `origin`.
+    `naturals_only` refuses every number that is not a plain 0, 1, 2, … Raises `InputError` that names `origin`.
     """
     remedy = "restore the file from its upstream"
     try:
+        if sum(map(content.count, (b",", b"[", b"{"))) > MAX_VALUES:
+            raise _RefusedError(f"more than {MAX_VALUES} values")
         value = json.loads(
             content.decode("utf-8"),
             object_pairs_hook=_no_duplicates,
-            parse_constant=float if allow_constants else _refuse_constant,
+            parse_constant=_refuse_number if naturals_only else float,
+            parse_float=_refuse_number if naturals_only else float,
+            parse_int=_natural if naturals_only else int,
         )
         _walk(value)
     except UnicodeDecodeError as error:
@@ -52,7 +58,7 @@ def parse_object(content: bytes, *, origin: str, allow_constants: bool = True) -
     except RecursionError as error:
         raise InputError(f"{origin}: nested deeper than {MAX_DEPTH} levels", remedy=remedy) from error
     except ValueError as error:
-        raise InputError(f"{origin}: not JSON: {error}", remedy=remedy) from error
+        raise InputError(f"{origin}: not JSON that every reader understands alike: {error}", remedy=remedy) from error
     if not isinstance(value, dict):
         raise InputError(f"{origin}: found a JSON {_name(value)}, wanted an object", remedy=remedy)
     return value
@@ -69,8 +75,14 @@ def _no_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     return found
 
 
-def _refuse_constant(word: str) -> float:
-    raise _RefusedError(f"{word} is not JSON")
+def _refuse_number(word: str) -> float:
+    raise _RefusedError(f"the number {word[:20]} is not 0, 1, 2, …")
+
+
+def _natural(word: str) -> int:
+    if word.startswith("-"):
+        _refuse_number(word)
+    return int(word)
 
 
 def _walk(value: Json) -> None:
