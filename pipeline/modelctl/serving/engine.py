@@ -1,4 +1,4 @@
-"""Starts an engine on a served tree and ends it again, with everything it started.
+"""Starts an engine on a served tree and ends it again, with everything it started; or reaches one that runs.
 
 The engine is a child that reads hostile files: it has no network, listens on a unix socket in a folder of its own and
 sees the model read-only. It counts as ready when it has answered a real completion, not when its port opens.
@@ -16,15 +16,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from subprocess import Popen
+from urllib.parse import urlsplit
 
-from modelctl.errors import CannotDecideError
+from modelctl.errors import CannotDecideError, InputError
 from modelctl.isolation import Child, Sandbox, end, resident_bytes
 from modelctl.model.release import Serving
 from modelctl.model.tree import Tree
 from modelctl.progress import Progress, Task
-from modelctl.serving.attach import describe
 from modelctl.serving.client import EngineClient
 from modelctl.serving.command import engine_command, engine_flags, flags_in_force, gpu_devices
+from modelctl.serving.describe import describe
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.engine_log import blames_machine, last_errors
 from modelctl.settings import Engine
@@ -83,6 +84,21 @@ def start_engine(
             )
         finally:
             keeper.stop()
+
+
+def attach(url: str) -> Endpoint:
+    """A running engine at `http(s)://host:port`; a trailing `/v1` is taken off.
+
+    Raises `InputError` for something that is no URL, `CannotDecideError` when no OpenAI-compatible engine answers
+    there.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(f"'{url}' is no engine URL", remedy="write http://host:port")
+    base = url.rstrip("/").removesuffix("/v1").rstrip("/")
+    if urlsplit(base).path:
+        raise InputError(f"'{url}' has a path that is not /v1", remedy=f"write {parts.scheme}://{parts.netloc}")
+    return asyncio.run(describe(Endpoint(base_url=base, model="", max_model_len=None)))
 
 
 class _Keeper:
@@ -214,8 +230,8 @@ def _model_folders(tree: Tree) -> list[Path]:
 
 
 def _short_folder() -> Path:
-    """A folder for temporary files whose path leaves room for a socket's.""" for folder in
-    (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")):  # noqa: S108 - a private folder is made in it
-        if len(str(folder)) + len("/mctl-12345678/s") <= _SOCKET_PATH_LIMIT and folder.is_dir():
-            return folder
+    """A folder for temporary files whose path leaves room for a socket's."""
+    for name in (tempfile.gettempdir(), "/tmp", "/var/tmp"):  # noqa: S108 - a private folder is made in it
+        if len(name) + len("/mctl-12345678/s") <= _SOCKET_PATH_LIMIT and Path(name).is_dir():
+            return Path(name)
     raise CannotDecideError("no folder with a short path for the engine's socket", remedy="set TMPDIR to a short path")

@@ -95,21 +95,24 @@ async def run_load(
     state = _State()
     before = await fetch_metrics(client)
     started = client.now()
-    end = started + plan.ramp_s + plan.duration_s
     async with Scraper(client, interval_s=plan.scrape_s) as scraper:
         helpers = [
             asyncio.create_task(_watch_lag(client, state)),
             asyncio.create_task(_tick(client, scraper, state, started, on_tick)),
         ]
+        streams = [
+            asyncio.create_task(_stream(client, prompts, plan, state, number, started))
+            for number in range(plan.streams)
+        ]
         try:
-            async with asyncio.TaskGroup() as group:
-                for number in range(plan.streams):
-                    begin = started + plan.ramp_s * number / plan.streams
-                    group.create_task(_stream(client, prompts, plan, state, number, begin, end))
+            await asyncio.gather(*streams)
         finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
+            for task in (*streams, *helpers):
+                task.cancel()
+            ended = await asyncio.gather(*streams, *helpers, return_exceptions=True)
+        for outcome in ended:
+            if isinstance(outcome, Exception):
+                raise outcome
     after = await fetch_metrics(client)
     return LoadResult(
         plan=plan,
@@ -121,15 +124,17 @@ async def run_load(
         after=after,
         started_s=started,
         steady_s=started + plan.ramp_s,
-        ended_s=end,
+        ended_s=started + plan.ramp_s + plan.duration_s,
         loop_lag_p99_s=percentile(state.lags, 0.99) or 0.0,
         gave_up=state.gave_up,
     )
 
 
 async def _stream(
-    client: EngineClient, prompts: PromptMaker, plan: LoadPlan, state: _State, number: int, begin: float, end: float
+    client: EngineClient, prompts: PromptMaker, plan: LoadPlan, state: _State, number: int, started: float
 ) -> None:
+    begin = started + plan.ramp_s * number / plan.streams
+    end = started + plan.ramp_s + plan.duration_s
     await asyncio.sleep(max(0.0, begin - client.now()))
     intended = begin
     refused = 0

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
-from urllib.parse import urlsplit
 
-from modelctl.errors import CannotDecideError, InputError
+from modelctl.errors import CannotDecideError
 from modelctl.serving.client import EngineClient
 from modelctl.serving.endpoint import Endpoint
 
 _ANSWER_TIMEOUT_S = 30.0
-
-
-def attach(url: str) -> Endpoint:
-    """A running engine at `http(s)://host:port`; a trailing `/v1` is taken off.
-
-    Raises `InputError` for something that is no URL, `CannotDecideError` when no OpenAI-compatible engine answers
-    there.
-    """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"'{url}' is no engine URL", remedy="write http://host:port")
-    base = url.rstrip("/").removesuffix("/v1").rstrip("/")
-    if urlsplit(base).path:
-        raise InputError(f"'{url}' has a path that is not /v1", remedy=f"write {parts.scheme}://{parts.netloc}")
-    return asyncio.run(describe(Endpoint(base_url=base, model="", max_model_len=None)))
 
 
 async def describe(endpoint: Endpoint) -> Endpoint:
