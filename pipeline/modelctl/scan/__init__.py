@@ -1,0 +1,1 @@
+"""Looks into files without loading them: ClamAV, archives, pickles, Python code, templates and secrets."""

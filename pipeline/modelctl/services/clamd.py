@@ -1,0 +1,166 @@
+"""A private clamd for a laptop, a CI runner and the demo: limits raised to the most that clamd can do.
+
+It loads freshclam's database where there is one, else a small one of its own that knows the EICAR test file and
+nothing else, and says so. Started by root it hands its rights over to the `clamav` user where that user can reach its
+folder, else it stays root.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import pwd
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+
+from modelctl.errors import CannotDecideError, InputError
+from modelctl.services.process import Service
+
+SYSTEM_DATABASE = Path("/var/lib/clamav")
+MAX_BYTES = 2147483645
+"""The most that clamd scans of one file, whatever its configuration says."""
+MAX_SOCKET_PATH = 107
+_SYSTEM_USER = "clamav"
+
+
+def clamd_program() -> Path | None:
+    """The clamd of this machine, or None."""
+    found = shutil.which("clamd", path=os.environ.get("PATH", os.defpath) + ":/usr/sbin:/usr/local/sbin")
+    return Path(found) if found else None
+
+
+def system_database() -> Path | None:
+    """freshclam's folder when it holds both parts, main and daily, else None."""
+    parts = [[SYSTEM_DATABASE / f"{part}.{kind}" for kind in ("cvd", "cld")] for part in ("main", "daily")]
+    return SYSTEM_DATABASE if all(any(path.is_file() for path in part) for part in parts) else None
+
+
+def private_clamd(folder: Path, *, database: Path | None = None) -> Service:
+    """Write the configuration of a clamd that lives in `folder`, to be started with `services.process`.
+
+    `database` is a folder of signatures; by default freshclam's, else the small one. Raises `CannotDecideError` when
+    clamd is not installed, `InputError` when `database` holds no signatures.
+    """
+    program = clamd_program()
+    if program is None:
+        raise CannotDecideError("clamd is not installed", remedy="apt-get install clamav-daemon clamav-freshclam")
+    folder = folder.absolute()
+    run = folder / "run"
+    run.mkdir(parents=True, exist_ok=True)
+    small = False
+    if database is None:
+        database = system_database()
+        if database is None:
+            database, small = _write_small_database(folder / "database"), True
+    elif not database.is_dir() or not any(path.is_file() for path in database.iterdir()):
+        raise InputError(f"{database}: no folder with signatures in it", remedy="run freshclam, or name its folder")
+    address = _socket_path(run)
+    user = _user([run, address.parent, *([database] if small else [])])
+    configuration = folder / "clamd.conf"
+    configuration.write_text(_configuration(address=address, run=run, database=database, user=user), encoding="utf-8")
+    what = "small test database: EICAR only" if small else f"signatures of {database}"
+    return Service(
+        name="clamd",
+        argv=(str(program), f"--config-file={configuration}"),
+        folder=folder,
+        address=str(address),
+        detail=f"{what}; runs as {user}",
+        ready=lambda: _answers(address),
+        ready_timeout_s=180.0,  # the official database takes half a minute to load, more on a busy machine
+    )
+
+
+def _configuration(*, address: Path, run: Path, database: Path, user: str) -> str:
+    options: dict[str, str | int] = {
+        "Foreground": "yes",
+        "LocalSocket": _quoted(address),
+        "LocalSocketMode": 600,
+        "FixStaleSocket": "yes",
+        "DatabaseDirectory": _quoted(database),
+        "TemporaryDirectory": _quoted(run),
+        "User": user,
+        "StreamMaxLength": MAX_BYTES,
+        "MaxFileSize": MAX_BYTES,
+        "MaxScanSize": MAX_BYTES,
+        "MaxScanTime": 0,
+        "MaxRecursion": 30,
+        "MaxFiles": 0,
+        "AlertExceedsMax": "yes",
+        "AlertEncrypted": "yes",
+        "ExitOnOOM": "yes",
+        "MaxThreads": 4,
+        "ReadTimeout": 600,
+        "CommandReadTimeout": 30,
+    }
+    return "".join(f"{name} {value}\n" for name, value in options.items())
+
+
+def _quoted(path: Path) -> str:
+    if any(character in str(path) for character in '"\n\r'):
+        raise InputError(
+            f"{str(path)!r}: clamd's configuration can't name this path", remedy="use a folder with a plainer name"
+        )
+    return f'"{path}"'
+
+
+def _socket_path(run: Path) -> Path:
+    path = run / "clamd.sock"
+    if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
+        return path
+    # the same folder gets the same short name, so that a second start finds the first one's socket
+    short = (
+        Path(tempfile.gettempdir())
+        / f"modelctl-clamd-{os.getuid()}-{hashlib.sha256(os.fsencode(run)).hexdigest()[:12]}"
+    )
+    short.mkdir(mode=0o700, exist_ok=True)
+    if short.is_symlink() or short.stat().st_uid not in (os.getuid(), _uid(_SYSTEM_USER)):
+        raise CannotDecideError(
+            f"{short} belongs to somebody else", remedy="remove it, or set TMPDIR to a folder of your own"
+        )
+    return short / "clamd.sock"
+
+
+def _user(folders: list[Path]) -> str:
+    """The user that clamd is to be; the folders are given to it. Only root can choose."""
+    uid = _uid(_SYSTEM_USER)
+    if os.getuid() != 0:
+        return getpass.getuser()
+    reachable = all(parent.stat().st_mode & 0o001 for folder in folders for parent in folder.resolve().parents)
+    if uid is None or not reachable:
+        return "root"
+    for folder in folders:
+        for path in (folder, *folder.iterdir()):
+            os.chown(path, uid, -1, follow_symlinks=False)
+    return _SYSTEM_USER
+
+
+def _uid(name: str) -> int | None:
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return None
+
+
+def _write_small_database(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    # put together here, so that no file of this project is taken for the test file
+    parts = (b"EICAR", b"STANDARD", b"ANTIVIRUS", b"TEST", b"FILE!$H+H*")
+    test_file = b"X5O!P%@AP[4\\PZX54(P^)7CC)7}$" + b"-".join(parts)
+    digest = hashlib.md5(test_file, usedforsecurity=False).hexdigest()
+    (folder / "modelctl.hdb").write_text(f"{digest}:{len(test_file)}:Eicar-Test-File\n", encoding="ascii")
+    (folder / "modelctl.ndb").write_text(f"Eicar-Test-Signature:0:*:{test_file.hex()}\n", encoding="ascii")
+    return folder
+
+
+def _answers(address: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(5)
+        try:
+            client.connect(str(address))
+            client.sendall(b"zPING\0")
+            return client.recv(16) == b"PONG\0"
+        except OSError:
+            return False
