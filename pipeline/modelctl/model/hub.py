@@ -147,7 +147,7 @@ def explain(endpoint: str, repo_id: str, revision: str) -> Iterator[None]:
         ) from error
     except (client_error(), ConnectionError, TimeoutError) as error:
         raise CannotDecideError(
-            f"cannot reach {endpoint} for {repo_id}: {error or type(error).__name__}",
+            f"cannot reach {endpoint} for {repo_id}: {str(error) or type(error).__name__}",
             remedy=f"check the network and HF_ENDPOINT, or on a machine that has it: "
             f"hf download {repo_id} --revision {revision} --local-dir DIR, then: modelctl admit DIR",
         ) from error
