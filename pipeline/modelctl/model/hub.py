@@ -173,7 +173,7 @@ def _word(error: HfHubHTTPError, endpoint: str, repo_id: str, revision: str) -> 
         )
     if status == 401 and os.environ.get("HF_TOKEN"):
         return CannotDecideError(f"{endpoint} refuses the token in HF_TOKEN for {repo_id}", remedy="export a valid one")
-    if isinstance(error, RepositoryNotFoundError):
+    if isinstance(error, RepositoryNotFoundError) or status in (401, 404):
         return InputError(
             f"{endpoint} has no repository {repo_id}, or it is private (status {status})",
             remedy="check the spelling; for a private one: export HF_TOKEN=…",

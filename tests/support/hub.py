@@ -1,0 +1,225 @@
+"""A local Hugging Face Hub: revision, tree and resolve, with faults that a test switches on.
+
+Start it with `LocalHub()` as a context manager, add repositories, point `HF_ENDPOINT` at `url`. Only what is listed as
+LFS is served through a redirect, as the Hub does it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from types import TracebackType
+from urllib.parse import parse_qs, unquote, urlsplit
+
+LFS_SUFFIXES = (".safetensors", ".gguf", ".bin", ".model")
+
+
+@dataclass
+class Faults:
+    """What the server does wrong. Paths are those in the repository."""
+
+    repo_error: tuple[int, str] | None = None
+    """Status and `X-Error-Code` of every answer: (401, "GatedRepo"), (404, "RepoNotFound"), (429, "")."""
+    flipped: set[str] = field(default_factory=set)
+    """Files sent with their last byte changed."""
+    cut: dict[str, int] = field(default_factory=dict)
+    """Files whose transfer breaks half way, and how many times it does."""
+    longer: set[str] = field(default_factory=set)
+    """Files sent with one byte more than listed."""
+    listed_paths: dict[str, str] = field(default_factory=dict)
+    """Paths that the listing changes (`config.json` → `../config.json`)."""
+    wrong_commit: bool = False
+    """`X-Repo-Commit` names another commit."""
+    after_listing: Callable[[], None] | None = None
+    """Run once after the first listing was sent (to move `main`)."""
+
+
+@dataclass
+class Repository:
+    """Branches and the files of each commit."""
+
+    branches: dict[str, str] = field(default_factory=dict)
+    commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
+
+
+class LocalHub:
+    """The server. `requests` keeps every request line in the order of arrival."""
+
+    def __init__(self) -> None:
+        self.faults = Faults()
+        self.repositories: dict[str, Repository] = {}
+        self.requests: list[str] = []
+        self.tokens: list[str | None] = []
+        self.page_size = 2
+        """Entries on one page of a listing: small, so that every test turns pages."""
+        hub = self
+
+        class Handler(_Handler):
+            served = hub
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """The endpoint, without a final slash."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> LocalHub:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def push(self, repo_id: str, files: Mapping[str, bytes], *, branch: str = "main") -> str:
+        """Add a commit and move `branch` to it; returns the commit."""
+        repository = self.repositories.setdefault(repo_id, Repository())
+        text = repr((repo_id, len(repository.commits), sorted(files.items())))
+        commit = hashlib.sha1(text.encode()).hexdigest()
+        repository.commits[commit] = dict(files)
+        repository.branches[branch] = commit
+        return commit
+
+
+def describe(path: str, content: bytes) -> dict[str, object]:
+    """The tree entry of a file: LFS files carry their sha256, and `oid` is then the hash of the pointer."""
+    entry: dict[str, object] = {"type": "file", "path": path, "size": len(content), "oid": blob_sha1(content)}
+    if path.endswith(LFS_SUFFIXES):
+        pointer = lfs_pointer(content)
+        entry["oid"] = blob_sha1(pointer)
+        sha256 = hashlib.sha256(content).hexdigest()
+        entry["lfs"] = {"oid": sha256, "size": len(content), "pointerSize": len(pointer)}
+    return entry
+
+
+def lfs_pointer(content: bytes) -> bytes:
+    """The three lines that git keeps in place of an LFS file."""
+    sha256 = hashlib.sha256(content).hexdigest()
+    return f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {len(content)}\n".encode()
+
+
+def blob_sha1(content: bytes) -> str:
+    """git's name of a blob."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    served: LocalHub
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
+        """Stay quiet."""
+
+    def do_GET(self) -> None:
+        """Answer one request."""
+        self.served.requests.append(f"{self.command} {self.path}")
+        self.served.tokens.append(self.headers.get("Authorization"))
+        url = urlsplit(self.path)
+        parts = [unquote(part) for part in url.path.strip("/").split("/")]
+        query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        if parts[:2] == ["api", "models"] and len(parts) >= 6 and parts[4] in ("revision", "tree"):
+            self._about(f"{parts[2]}/{parts[3]}", parts[4], "/".join(parts[5:]), query)
+        elif len(parts) >= 5 and parts[2] in ("resolve", "lfs"):
+            self._file(f"{parts[0]}/{parts[1]}", parts[3], "/".join(parts[4:]), redirected=parts[2] == "lfs")
+        else:
+            self._error(404, "RepoNotFound")
+
+    do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
+
+    def _about(self, repo_id: str, what: str, revision: str, query: Mapping[str, str]) -> None:
+        found = self._find(repo_id, revision)
+        if found is None:
+            return
+        commit, files = found
+        entries = [describe(path, content) for path, content in sorted(files.items())]
+        for entry in entries:
+            entry["path"] = self.served.faults.listed_paths.get(str(entry["path"]), entry["path"])
+        if what == "revision":
+            siblings = [_sibling(entry) for entry in entries]
+            self._json({"id": repo_id, "modelId": repo_id, "sha": commit, "siblings": siblings, "tags": []})
+            return
+        start = int(query.get("cursor", "0"))
+        end = start + self.served.page_size
+        link = {}
+        if end < len(entries):
+            link = {"Link": f'<{self.served.url}/api/models/{repo_id}/tree/{commit}?cursor={end}>; rel="next"'}
+        self._json(entries[start:end], headers=link)
+        after, self.served.faults.after_listing = self.served.faults.after_listing, None
+        if after is not None:
+            after()
+
+    def _file(self, repo_id: str, revision: str, path: str, *, redirected: bool) -> None:
+        found = self._find(repo_id, revision)
+        if found is None:
+            return
+        commit, files = found
+        if path not in files:
+            self._error(404, "EntryNotFound")
+            return
+        content, faults = files[path], self.served.faults
+        sha256 = hashlib.sha256(content).hexdigest()
+        lfs = path.endswith(LFS_SUFFIXES)
+        headers = {"ETag": f'"{sha256 if lfs else blob_sha1(content)}"'}
+        if not redirected:
+            headers["X-Repo-Commit"] = "0" * 40 if faults.wrong_commit else commit
+        if lfs and not redirected:
+            headers |= {"X-Linked-Etag": f'"{sha256}"', "X-Linked-Size": str(len(content))}
+            self._send(302, b"", headers | {"Location": f"/{repo_id}/lfs/{commit}/{path}"})
+            return
+        if path in faults.flipped:
+            content = content[:-1] + bytes([content[-1] ^ 1])
+        if path in faults.longer:
+            content += b"x"
+        if faults.cut.get(path, 0) > 0:
+            faults.cut[path] -= 1
+            self._send(200, content[: len(content) // 2], headers, length=len(content))
+            self.close_connection = True
+            return
+        self._send(200, content, headers)
+
+    def _find(self, repo_id: str, revision: str) -> tuple[str, dict[str, bytes]] | None:
+        if self.served.faults.repo_error is not None:
+            self._error(*self.served.faults.repo_error)
+            return None
+        repository = self.served.repositories.get(repo_id)
+        if repository is None:
+            self._error(404, "RepoNotFound")
+            return None
+        commit = repository.branches.get(revision, revision)
+        if commit not in repository.commits:
+            self._error(404, "RevisionNotFound")
+            return None
+        return commit, repository.commits[commit]
+
+    def _json(self, value: object, *, headers: Mapping[str, str] | None = None) -> None:
+        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json", **(headers or {})})
+
+    def _error(self, status: int, code: str) -> None:
+        headers = {"X-Error-Code": code} if code else {}
+        self._send(status, b"{}", headers | ({"Retry-After": "7"} if status == 429 else {}))
+
+    def _send(self, status: int, body: bytes, headers: Mapping[str, str], *, length: int | None = None) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body) if length is None else length))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+def _sibling(entry: Mapping[str, object]) -> dict[str, object]:
+    sibling: dict[str, object] = {"rfilename": entry["path"], "size": entry["size"], "blobId": entry["oid"]}
+    lfs = entry.get("lfs")
+    if isinstance(lfs, dict):
+        sibling["lfs"] = {"sha256": lfs["oid"], "size": lfs["size"], "pointerSize": lfs["pointerSize"]}
+    return sibling
