@@ -1,0 +1,138 @@
+"""The tokenizer check: ids fit the embedding, text comes back, all copies agree, and chat ends where the files say.
+
+Every file is read, and everything is loaded and rendered, in an isolated child; this module only words what came back.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, ValidationError
+
+from modelctl import worker
+from modelctl.checks.base import CheckContext, CheckLimits, Coverage, Finding, Measurement, Observation, Undecided
+from modelctl.errors import CannotDecideError
+from modelctl.model.tree import Tree
+from modelctl.tokenization.report import Report
+from modelctl.tokenization.worker import OLDER_FILES, Request
+
+VOCABULARY_FILES = ("tokenizer.json", "vocab.json", *OLDER_FILES)
+"""A tree without any of these has no tokenizer (GGUF files carry their own, which other programs read)."""
+
+
+class TokenizerLimits(CheckLimits):
+    """What a release's tokenizer must hold to."""
+
+    time_limit_s: Annotated[int, Field(ge=1)] = 600
+    agreeing_roles: tuple[Literal["bos", "eos", "pad"], ...] = ("bos", "eos", "pad")
+    """Special tokens on which the tokenizer and config.json or generation_config.json must agree."""
+    round_trip: bool = True
+    """Whether text that does not come back from its ids is a finding, or only measured."""
+    max_lossy_texts: Annotated[int, Field(ge=0)] = 0
+    """Texts of the corpus that a vocabulary on bytes may lose, beside those with bytes that it has no token for."""
+    chat_template_required: bool = False
+    """Whether a repository without a chat template is refused."""
+    template_time_limit_s: Annotated[float, Field(gt=0, le=60)] = 5
+    """For compiling one chat template and rendering a few short messages; real ones take milliseconds."""
+    template_memory_limit_mib: Annotated[int, Field(ge=16, le=4096)] = 256
+    load_time_limit_s: Annotated[float, Field(gt=0)] = 180
+    """For loading the tokenizer and encoding and decoding the corpus."""
+    load_memory_limit_mib: Annotated[int, Field(ge=256)] = 8192
+    """Address space beyond that of the interpreter."""
+
+
+class TokenizerCheck:
+    """See the module's words."""
+
+    id: ClassVar[str] = "tokenizer"
+    decides: ClassVar[str] = (
+        "token ids fit the embedding, text comes back from its ids, and special tokens and chat templates agree "
+        "wherever they stand"
+    )
+    scope: ClassVar[Literal["tree", "release"]] = "tree"
+
+    def run(self, context: CheckContext[TokenizerLimits]) -> Observation:
+        """Examine the tree in a child. Raises `CannotDecideError` when transformers is missing or the child fails."""
+        for library in ("tokenizers", "transformers"):
+            if importlib.util.find_spec(library) is None:
+                raise CannotDecideError(
+                    f"{library} is not installed, and the tokenizer cannot be judged without it",
+                    remedy="pip install 'modelctl[tokenizer]'",
+                )
+        names = [entry.path for entry in context.tree.files]
+        if not any(name in VOCABULARY_FILES for name in names):
+            return _no_tokenizer(len(names))
+        limits = context.limits
+        request = Request(
+            root=str(context.tree.root),
+            files=tuple(names),
+            agreeing_roles=limits.agreeing_roles,
+            max_lossy_texts=limits.max_lossy_texts if limits.round_trip else None,
+            chat_template_required=limits.chat_template_required,
+            template_time_limit_s=limits.template_time_limit_s,
+            template_memory_limit_bytes=limits.template_memory_limit_mib << 20,
+            load_time_limit_s=limits.load_time_limit_s,
+            load_memory_limit_bytes=limits.load_memory_limit_mib << 20,
+        )
+        with context.progress.task("try the tokenizer", total=None, unit="documents") as task:
+            answer = worker.call(
+                context.resources.sandbox,
+                "tokenization.worker",
+                request.model_dump(mode="json"),
+                readable=readable_folders(context.tree),
+                time_limit_s=limits.time_limit_s,
+                memory_limit_bytes=limits.load_memory_limit_mib << 20,
+                task=task,
+            )
+        try:
+            report = Report.model_validate(answer)
+        except ValidationError as error:
+            raise CannotDecideError(f"the tokenizer's child answered nonsense: {error}") from error
+        return _observation(report)
+
+
+def readable_folders(tree: Tree) -> list[Path]:
+    """What a child must see to read the tree: its root, and where links of a Hub cache lead."""
+    folders = {tree.root}
+    for entry in tree.files:
+        target = tree.location(entry.path).resolve()
+        if not target.is_relative_to(tree.root):
+            folders.add(target.parent)
+    return sorted(folders)
+
+
+def _no_tokenizer(files: int) -> Observation:
+    finding = Finding(
+        rule="tokenizer.missing",
+        message=f"none of {', '.join(VOCABULARY_FILES)} is at the root of the repository: nothing turns text into ids",
+        remedy="publish tokenizer.json and tokenizer_config.json with the weights",
+    )
+    return Observation(coverage=(Coverage(unit="files", seen=files, total=files),), findings=(finding,))
+
+
+def _observation(report: Report) -> Observation:
+    coverage = [
+        Coverage(unit="tokenizer files", seen=len(report.files), total=report.files_total, excluded=report.excluded)
+    ]
+    coverage.append(Coverage(unit="texts", seen=report.texts, total=report.texts_total))
+    if report.templates_total:
+        coverage.append(Coverage(unit="chat templates", seen=report.templates, total=report.templates_total))
+    return Observation(
+        coverage=tuple(coverage),
+        findings=tuple(
+            Finding(rule=f"tokenizer.{item.rule}", message=item.message, remedy=item.remedy, path=item.path)
+            for item in report.problems
+        ),
+        undecided=tuple(Undecided(reason=item.reason, remedy=item.remedy) for item in report.doubts),
+        measurements=tuple(
+            Measurement(name=item.name, value=item.value, unit=item.unit, parameters=item.parameters)
+            for item in report.figures
+        ),
+        warnings=report.warnings,
+        tools=report.tools,
+    )
+
+
+CHECK = TokenizerCheck()

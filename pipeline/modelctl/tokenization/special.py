@@ -1,0 +1,147 @@
+"""Special tokens: what each file names as beginning, end and padding, and whether they mean the same token.
+
+An end token that the model's files do not agree on is why a served model talks until its length limit. The tokenizer's
+own must be among the ids of generation_config.json and config.json, of which each may list several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from modelctl.model.strict_json import Json
+from modelctl.tokenization.reading import MalformedError, whole_number
+from modelctl.tokenization.report import Ledger, listed, shown
+from modelctl.tokenization.vocabulary import Vocabulary
+
+ROLES = ("bos", "eos", "pad", "unk", "sep", "cls", "mask")
+_LISTS = ("additional_special_tokens", "extra_special_tokens")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecialTokens:
+    """Special tokens as the files name them."""
+
+    texts: Mapping[str, str]
+    """Role (`eos`) to text, of tokenizer_config.json, then special_tokens_map.json."""
+    others: tuple[str, ...]
+    """Further special tokens without a role."""
+    model_ids: Mapping[str, Mapping[str, tuple[int, ...]]]
+    """File name, then role, to ids: of config.json and generation_config.json."""
+
+    def end_ids(self) -> tuple[int, ...]:
+        """Ids that end generation: generation_config.json's, without them config.json's."""
+        for name in ("generation_config.json", "config.json"):
+            ids = self.model_ids.get(name, {}).get("eos", ())
+            if ids:
+                return ids
+        return ()
+
+
+def read_special_tokens(
+    tokenizer_config: Mapping[str, Json] | None,
+    special_tokens_map: Mapping[str, Json] | None,
+    model_files: Mapping[str, Mapping[str, Json]],
+) -> SpecialTokens:
+    """`model_files`: the sections that hold `eos_token_id` and so on, by file name. Raises `MalformedError`."""
+    texts: dict[str, str] = {}
+    others: list[str] = []
+    for members in (tokenizer_config or {}, special_tokens_map or {}):
+        for role in ROLES:
+            text = _token(members.get(f"{role}_token"), where=f"{role}_token")
+            if text is not None:
+                texts.setdefault(role, text)
+        for key in _LISTS:
+            others += _several(members.get(key), where=key)
+    ids = {name: dict(_ids(members)) for name, members in model_files.items()}
+    return SpecialTokens(texts=texts, others=tuple(dict.fromkeys(others)), model_ids=ids)
+
+
+def check_known(special: SpecialTokens, vocabulary: Vocabulary, ledger: Ledger) -> None:
+    """Every special token that is named exists; loading would append it with an id of its own."""
+    named = [(f"{role}_token", text) for role, text in special.texts.items()]
+    named += [("additional_special_tokens", text) for text in special.others]
+    unknown = [f"{key} {shown(text)}" for key, text in named if text not in vocabulary.ids]
+    if unknown:
+        ledger.problem(
+            "special-missing",
+            f"special tokens that are not in the vocabulary: {listed(unknown)}; libraries append them past its end",
+            remedy="name tokens that tokenizer.json has",
+            path="tokenizer_config.json",
+        )
+
+
+def check_ids(special: SpecialTokens, vocabulary: Vocabulary, rows: int | None, ledger: Ledger) -> None:
+    """Ids that the model's files name are tokens, and rows of the embedding."""
+    for name, roles in special.model_ids.items():
+        for role, numbers in roles.items():
+            for number in numbers:
+                if number in vocabulary.texts:
+                    continue
+                beyond = f", and the embedding ends at {rows - 1}" if rows is not None and number >= rows else ""
+                ledger.problem(
+                    "special-id",
+                    f"{role}_token_id {number}: no token of the tokenizer has this id{beyond}",
+                    remedy=f"set {role}_token_id in {name} to an id of tokenizer.json",
+                    path=name,
+                )
+
+
+def check_agreement(special: SpecialTokens, vocabulary: Vocabulary, roles: tuple[str, ...], ledger: Ledger) -> None:
+    """The tokenizer's token of each role is among the ids that the model's files name for it."""
+    for role in roles:
+        text = special.texts.get(role)
+        number = vocabulary.ids.get(text) if text is not None else None
+        stated = {name: ids[role] for name, ids in special.model_ids.items() if ids.get(role)}
+        if number is None or not stated or any(number in ids for ids in stated.values()):
+            continue
+        found = "; ".join(
+            f"{name} says " + ", ".join(f"{one} ({shown(vocabulary.texts.get(one))})" for one in ids)
+            for name, ids in stated.items()
+        )
+        effect = {
+            "eos": "generation does not stop where the tokenizer's text ends",
+            "bos": "prompts begin differently from program to program",
+            "pad": "batches are filled with a token that others read as text",
+        }.get(role, "programs read it differently")
+        ledger.problem(
+            f"{role}-token",
+            f"the tokenizer's {role}_token is {number} ({shown(text)}), but {found}: {effect}",
+            remedy=f"make {role}_token_id of generation_config.json and config.json hold the tokenizer's {role}_token",
+            path="generation_config.json" if "generation_config.json" in stated else "config.json",
+        )
+
+
+def _token(value: Json, *, where: str) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value
+    content = value.get("content") if isinstance(value, Mapping) else None
+    if isinstance(content, str):
+        return content
+    raise MalformedError(f"{where} is {shown(value)}, wanted a text or an object with 'content'")
+
+
+def _several(value: Json, *, where: str) -> Iterator[str]:
+    if isinstance(value, Mapping):  # named ones, as multimodal tokenizers have
+        value = list(value.values())
+    if value is None:
+        return
+    if not isinstance(value, list):
+        raise MalformedError(f"{where} is {shown(value)}, wanted a list")
+    for item in value:
+        text = _token(item, where=where)
+        if text is not None:
+            yield text
+
+
+def _ids(members: Mapping[str, Json]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    for role in ("bos", "eos", "pad"):
+        key = f"{role}_token_id"
+        value = members.get(key)
+        if value is None:
+            continue
+        several = value if isinstance(value, list) else [value]
+        numbers = tuple(whole_number(number, where=key) for number in several)
+        yield role, tuple(number for number in numbers if number != -1)  # -1 is an old way to say "none"

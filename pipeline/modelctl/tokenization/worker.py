@@ -1,0 +1,216 @@
+"""The isolated child of the tokenizer check: files, special tokens, templates, behaviour; one report as the answer.
+
+It is started by `worker.call` with `-I` and without network. Whatever hangs, eats memory or crashes does so in a fork
+of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from modelctl.documents import Document
+from modelctl.errors import InputError
+from modelctl.model.config import ModelConfig, parse_config
+from modelctl.model.strict_json import Json
+from modelctl.tokenization.bounded import Bounds, limit_address_space
+from modelctl.tokenization.consistency import check_bytes, check_clashes, check_copies, check_range
+from modelctl.tokenization.conversations import judge
+from modelctl.tokenization.corpus import corpus
+from modelctl.tokenization.embedding import Ceiling, find_ceiling
+from modelctl.tokenization.reading import MAX_FILE_BYTES, MalformedError, json_object, shown_plain, text
+from modelctl.tokenization.report import Ledger, Report
+from modelctl.tokenization.special import (
+    SpecialTokens,
+    check_agreement,
+    check_ids,
+    check_known,
+    read_special_tokens,
+)
+from modelctl.tokenization.templates import DEFAULT, Template, check_places, find_templates
+from modelctl.tokenization.trial import try_tokenizer
+from modelctl.tokenization.vocabulary import Vocabulary, read_vocabulary
+from modelctl.worker import serve
+
+JSON_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "config.json",
+    "generation_config.json",
+)
+"""Read and judged here. Others of the tokenizer are only loaded."""
+OLDER_FILES = (
+    "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "vocab.txt",
+    "tekken.json",
+    "tiktoken.model",
+)
+"""A vocabulary in another form than tokenizer.json."""
+
+
+class Request(Document):
+    """What the child is asked. Paths in `files` are relative to `root`, all files of the tree."""
+
+    root: str
+    files: tuple[str, ...]
+    agreeing_roles: tuple[str, ...]
+    max_lossy_texts: int | None
+    chat_template_required: bool
+    template_time_limit_s: float
+    template_memory_limit_bytes: int
+    load_time_limit_s: float
+    load_memory_limit_bytes: int
+
+
+def examine(request: Request) -> Report:
+    """Everything in order. Raises only for faults of its own."""
+    ledger = Ledger()
+    root = Path(request.root)
+    limit_address_space(request.load_memory_limit_bytes)
+    ledger.texts_total = sum(len(group) for group in corpus().values())
+    documents = _read(root, request.files, ledger)
+    config = _model_config(documents.get("config.json"), ledger)
+    weights = [path for path in request.files if path.endswith(".safetensors") and "/" not in path]
+    ceiling = find_ceiling(root, weights, config, ledger)
+    vocabulary, special = _typed(documents, config, ledger)
+    _judge_vocabulary(vocabulary, special, ceiling, request, ledger)
+    _judge_copies(root, request.files, documents, vocabulary, ledger)
+    template = _judge_templates(root, request, special, vocabulary, ledger)
+    if all(problem.rule != "unreadable" for problem in ledger.problems):
+        try_tokenizer(
+            root,
+            request.files,
+            settings=documents.get("tokenizer_config.json", {}),
+            vocabulary=vocabulary,
+            special=special,
+            rows=ceiling.rows,
+            template=template,
+            max_lossy_texts=request.max_lossy_texts,
+            bounds=Bounds(time_limit_s=request.load_time_limit_s, memory_limit_bytes=request.load_memory_limit_bytes),
+            ledger=ledger,
+        )
+    return ledger.report()
+
+
+def _read(root: Path, files: Sequence[str], ledger: Ledger) -> dict[str, Mapping[str, Json]]:
+    found: dict[str, Mapping[str, Json]] = {}
+    for name in JSON_FILES:
+        if name not in files:
+            continue
+        ledger.files_total += 1
+        try:
+            found[name] = json_object(root, name)
+            ledger.files.append(name)
+        except MalformedError as error:
+            _unreadable(str(error), name, ledger)
+    for path in files:
+        if "/" in path and path.endswith("/tokenizer.json"):
+            ledger.excluded.append(f"{path}: another tokenizer, in a subfolder that engines do not load")
+        if path in OLDER_FILES and "tokenizer.json" in files:
+            ledger.excluded.append(f"{path}: an older form beside tokenizer.json, not compared with it")
+    return found
+
+
+def _unreadable(message: str, path: str, ledger: Ledger) -> None:
+    ledger.problem("unreadable", message, remedy="take the file from the upstream repository", path=path)
+
+
+def _model_config(raw: Mapping[str, Json] | None, ledger: Ledger) -> ModelConfig | None:
+    if raw is None:
+        return None
+    try:
+        return parse_config(raw)
+    except InputError as error:
+        _unreadable(shown_plain(error.message), "config.json", ledger)
+        return None
+
+
+def _typed(
+    documents: Mapping[str, Mapping[str, Json]], config: ModelConfig | None, ledger: Ledger
+) -> tuple[Vocabulary, SpecialTokens]:
+    """What the files say, typed; empty where they say nonsense, which is a finding."""
+    settings = documents.get("tokenizer_config.json")
+    model_files: dict[str, Mapping[str, Json]] = {}
+    if config is not None:  # models of several parts keep the ids in the text part, or at the root
+        stated = {key: value for key, value in config.text.items() if value is not None}
+        model_files["config.json"] = {**config.raw, **stated}
+    if "generation_config.json" in documents:
+        model_files["generation_config.json"] = documents["generation_config.json"]
+    try:
+        vocabulary = read_vocabulary(documents.get("tokenizer.json"), settings, documents.get("added_tokens.json"))
+        special = read_special_tokens(settings, documents.get("special_tokens_map.json"), model_files)
+    except MalformedError as error:
+        _unreadable(str(error), "tokenizer.json", ledger)
+        return read_vocabulary(None, None, None), read_special_tokens(None, None, {})
+    return vocabulary, special
+
+
+def _judge_vocabulary(
+    vocabulary: Vocabulary, special: SpecialTokens, ceiling: Ceiling, request: Request, ledger: Ledger
+) -> None:
+    ledger.figure("vocabulary", len(vocabulary.ids), model=vocabulary.model)
+    check_clashes(vocabulary, ledger)
+    check_range(vocabulary, ceiling.rows, ceiling.origin, ledger)
+    if vocabulary.pieces:
+        check_bytes(vocabulary, ledger)
+        check_known(special, vocabulary, ledger)
+        check_ids(special, vocabulary, ceiling.rows, ledger)
+    check_agreement(special, vocabulary, request.agreeing_roles, ledger)
+    if vocabulary.truncation is not None:
+        ledger.warnings.append(f"tokenizer.json, loaded by itself, cuts every text at {vocabulary.truncation} tokens")
+
+
+def _judge_copies(
+    root: Path,
+    files: Sequence[str],
+    documents: Mapping[str, Mapping[str, Json]],
+    vocabulary: Vocabulary,
+    ledger: Ledger,
+) -> None:
+    if "vocab.json" not in documents or "tokenizer.json" not in documents:
+        return
+    try:
+        merges = text(root / "merges.txt", max_bytes=MAX_FILE_BYTES) if "merges.txt" in files else None
+        check_copies(vocabulary, documents["vocab.json"], merges, documents["tokenizer.json"], ledger)
+    except MalformedError as error:
+        _unreadable(f"merges.txt {error}", "merges.txt", ledger)
+
+
+def _judge_templates(
+    root: Path, request: Request, special: SpecialTokens, vocabulary: Vocabulary, ledger: Ledger
+) -> Template | None:
+    """Judge every template; the one that chat endpoints use is returned when nothing speaks against any."""
+    before = len(ledger.problems)
+    templates = find_templates(root, request.files, ledger)
+    check_places(templates, ledger)
+    bounds = Bounds(time_limit_s=request.template_time_limit_s, memory_limit_bytes=request.template_memory_limit_bytes)
+    used: Template | None = None
+    for template in templates:
+        is_used = template.name == DEFAULT and template.folder == ""
+        judge(template, special, vocabulary, bounds, render_it=is_used, ledger=ledger)
+        if is_used:
+            used = template
+    ledger.tools["jinja2"] = version("jinja2")
+    if used is None:
+        without = "no chat template: chat requests fail, or each engine invents a format of its own"
+        if request.chat_template_required:
+            remedy = "publish chat_template.jinja, or serve completions only and say so in the policy"
+            ledger.problem("template-missing", without, remedy=remedy)
+        else:
+            ledger.warnings.append(without)
+    return used if len(ledger.problems) == before else None
+
+
+def _answer(request: Any, _progress: Callable[..., None]) -> object:
+    return examine(Request.model_validate(request)).model_dump(mode="json")
+
+
+if __name__ == "__main__":
+    serve(_answer)
