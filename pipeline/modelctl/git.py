@@ -70,14 +70,44 @@ class Git:
         self.run("commit", "--quiet", "--file=-", "--only", "--", *names, stdin=message + "\n")
         return self.head()
 
-    def tag(self, name: str, message: str) -> None:
-        """Create an annotated tag on HEAD; an equal one already there is fine, another is a `GitError`."""
+    def tag(self, name: str, message: str, *, at: str = "HEAD") -> None:
+        """Create an annotated tag on a commit; an equal one already there is fine, another is a `GitError`."""
         existing = self.run("rev-parse", "--verify", "--quiet", f"refs/tags/{name}^{{commit}}", check=False).strip()
         if existing:
-            if existing != self.head():
+            if existing != self.run("rev-parse", "--verify", f"{at}^{{commit}}").strip():
                 raise GitError(f"tag {name} already points at {existing[:12]}", remedy=f"git show {name}")
             return
-        self.run("tag", "--annotate", "--file=-", name, stdin=message + "\n")
+        self.run("tag", "--annotate", "--file=-", name, at, stdin=message + "\n")
+
+    def blobs(self, specs: Sequence[str]) -> tuple[bytes | None, ...]:
+        """The content of many objects (`<commit>:<path from the top>`) by one process; None where there is none.
+
+        Raises `GitError`, and `InputError` for a name with a line break, which the protocol has no words for.
+        """
+        if any("\n" in spec for spec in specs):
+            raise InputError("a path of this repository holds a line break", remedy="git ls-files shows it, quoted")
+        done = subprocess.run(
+            ["git", "--no-replace-objects", "-C", str(self.root), "cat-file", "--batch"],
+            input="".join(f"{spec}\n" for spec in specs).encode(),
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode:
+            raise GitError(f"git cat-file: {done.stderr.decode(errors='replace').strip()}")
+        contents: list[bytes | None] = []
+        rest = done.stdout
+        for _ in specs:
+            header, _, rest = rest.partition(b"\n")
+            fields = header.split(b" ")
+            if len(fields) == 3 and fields[1] == b"blob" and fields[2].isdigit():
+                size = int(fields[2])
+                contents.append(rest[:size])
+                rest = rest[size + 1 :]
+            elif header.endswith((b" missing", b" ambiguous")):
+                contents.append(None)
+            else:
+                raise GitError(f"git cat-file: {header.decode(errors='replace')}: no file")
+        return tuple(contents)
 
     def show(self, ref: str, path: str) -> str | None:
         """The text of a file at a commit, or None when it is not there."""

@@ -1,0 +1,74 @@
+"""What may be published: exactly the bytes that a whole, admitting report is about, under the policy that holds now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from modelctl.admission.report import Report
+from modelctl.errors import InputError, RefusedError
+from modelctl.model.tree import DIGEST_PREFIX, Tree, scan_tree
+from modelctl.progress import SILENT, Progress
+
+
+def served_tree(report: Report, *, state: Path, source: Callable[[], Tree], progress: Progress = SILENT) -> Tree:
+    """The tree that a report admitted, hashed now: the source itself, or the staging folder that the admission left.
+
+    Raises `RefusedError` when the report has no served tree, or when the staging folder is gone.
+    """
+    digest = report.model.served_digest
+    if digest is None:
+        raise RefusedError("the report has no served tree: it could not be made", remedy="admit the release again")
+    if digest == report.model.source_digest:
+        return source()
+    folder = state / "staging" / digest.removeprefix(DIGEST_PREFIX)
+    if not folder.is_dir():
+        raise RefusedError(
+            f"the served tree is not on this machine any more: no {folder}",
+            remedy=f"modelctl admit {report.model.release} makes it again",
+        )
+    return scan_tree(folder, progress=progress)
+
+
+def read_report(path: Path, release_id: str) -> str:
+    """The text of a report file. Raises `InputError` when it can't be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"no report of {release_id}: {path}: {error.strerror}",
+            remedy=f"modelctl admit {release_id}, or name its report with --report FILE",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not a report: not UTF-8", remedy=f"modelctl admit {release_id}") from error
+
+
+def refuse_unless_admitted(report: Report, release_id: str, tree: Tree, policy_digest: str) -> None:
+    """Raise `RefusedError` with every reason why this report does not let `tree` be published as `release_id`."""
+    problems = list(_problems(report, release_id, tree, policy_digest))
+    if problems:
+        raise RefusedError(
+            f"{release_id} is not published: " + "; ".join(problems), remedy=f"modelctl admit {release_id}"
+        )
+
+
+def _problems(report: Report, release_id: str, tree: Tree, policy_digest: str) -> Iterator[str]:
+    if report.verdict != "admitted":
+        why = f" ({'; '.join(report.reasons)})" if report.reasons else ""
+        yield f"the verdict of its report is '{report.verdict}'{why}"
+    if report.partial:
+        yield "its report is partial: only some checks were asked for"
+    undone = [check.id for check in report.checks if check.required and check.outcome in ("failed", "error")]
+    if report.verdict == "admitted" and (undone or not report.checks):
+        yield f"its report contradicts itself: admitted, with {', '.join(undone) or 'no checks'}"
+    if report.model.release != release_id:
+        yield f"the report is of {report.model.release or report.model.source}"
+    if report.model.served_digest != tree.digest:
+        yield f"the files are {tree.digest}, the report admitted {report.model.served_digest}"
+    if tree.problems:
+        yield f"{tree.problems[0].path} {tree.problems[0].detail}"
+    if report.policy.digest != policy_digest:
+        yield (
+            f"the policy '{report.policy.name}' it was admitted under ({report.policy.digest}) "
+            f"is not the one that holds now ({policy_digest})"
+        )

@@ -1,0 +1,120 @@
+"""What an object store can answer, as errors with the next command: unreachable, refused, no bucket, not S3 at all.
+
+Some servers answer errors with a content type that the minio client does not take for S3's, and their code then hides
+in the text of an `InvalidResponseError`; it is read from there. No message repeats a URL, since a presigned one is a
+credential.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from modelctl.errors import ModelctlError
+
+_NO_SUCH_THING = ("NoSuchKey", "NoSuchObject", "NoSuchVersion", "ResourceNotFound", "NotFound")
+_REFUSED = (
+    "AccessDenied",
+    "SignatureDoesNotMatch",
+    "InvalidAccessKeyId",
+    "ExpiredToken",
+    "InvalidToken",
+    "AllAccessDisabled",
+)
+_KEYS = "export MODELCTL_STORE_ACCESS_KEY=… MODELCTL_STORE_SECRET_KEY=… (of a user that may use this bucket)"
+
+
+class StoreError(ModelctlError):
+    """The object store did not do what was asked."""
+
+
+class StoreUnavailableError(StoreError):
+    """The connection failed or broke; the same request may succeed later."""
+
+
+class NoSuchObjectError(StoreError):
+    """There is no such object."""
+
+
+class NoSuchBucketError(StoreError):
+    """There is no such bucket."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Which store errors are about."""
+
+    endpoint: str
+    bucket: str
+
+    def __str__(self) -> str:
+        return f"bucket '{self.bucket}' at {self.endpoint}"
+
+
+@contextmanager
+def translated(action: str, place: Place) -> Iterator[None]:
+    """Turn what the minio client and urllib3 raise within the block into `StoreError`s that say what was tried."""
+    import urllib3.exceptions
+    from minio.error import InvalidResponseError, MinioException, S3Error, ServerError
+
+    try:
+        yield
+    except S3Error as error:
+        raise _by_code(action, place, str(error.code), str(error.message or "")) from error
+    except InvalidResponseError as error:
+        words = str(error)
+        code = _first(r"<Code>(\w+)</Code>", words)
+        status = _first(r"Response code: (\d+)", words)
+        raise _by_code(action, place, code, _first(r"<Message>([^<]*)</Message>", words), status=status) from error
+    except ServerError as error:
+        raise _by_code(action, place, "", "", status=str(error.status_code)) from error
+    except (MinioException, ValueError) as error:
+        raise StoreError(f"cannot {action}: {error} ({place})", remedy="modelctl config show") from error
+    except urllib3.exceptions.HTTPError as error:
+        raise _connection(action, place, error) from error
+
+
+def by_status(action: str, place: Place, status: int, body: str) -> StoreError:
+    """The error for a plain HTTP answer."""
+    return _by_code(action, place, _first(r"<Code>(\w+)</Code>", body), "", status=str(status))
+
+
+def _by_code(action: str, place: Place, code: str, message: str, *, status: str = "") -> StoreError:
+    detail = f"{code or f'HTTP {status}'}{f': {message}' if message else ''}"
+    if code in _NO_SUCH_THING:
+        return NoSuchObjectError(f"cannot {action}: no such object in {place}")
+    if code == "NoSuchBucket":
+        return NoSuchBucketError(
+            f"cannot {action}: no {place}", remedy="check store.bucket and store.endpoint (modelctl config show)"
+        )
+    if code in _REFUSED or status in ("401", "403"):
+        return StoreError(f"cannot {action}: {place} refused the access key ({detail})", remedy=_KEYS)
+    if not code:
+        return StoreError(
+            f"cannot {action}: {place.endpoint} answered HTTP {status}, and not as an S3 server does",
+            remedy="check store.endpoint: the S3 API's address, not the console's (modelctl config show)",
+        )
+    return StoreError(f"cannot {action}: {detail} ({place})", remedy="see the log of the object store")
+
+
+def _connection(action: str, place: Place, error: Exception) -> StoreError:
+    import urllib3.exceptions
+
+    reason = getattr(error, "reason", None) or error
+    words = re.sub(r"https?://\S+|\(url: \S+\)", "", str(reason)).split(": ", 1)[-1].strip() or type(reason).__name__
+    if isinstance(reason, urllib3.exceptions.SSLError):
+        return StoreError(
+            f"cannot {action}: no trusted TLS connection to {place.endpoint}: {words}",
+            remedy="set store.ca_file (MODELCTL_STORE_CA_FILE) to the authority's file, or write http://",
+        )
+    return StoreUnavailableError(
+        f"cannot {action}: {place.endpoint} is not reachable: {words}",
+        remedy="modelctl services up (a local one), or check store.endpoint; then run the same command again",
+    )
+
+
+def _first(pattern: str, text: str) -> str:
+    found = re.search(pattern, text)
+    return found.group(1) if found else ""

@@ -1,0 +1,109 @@
+"""What git keeps of a published release: `registry/<name>/<version>/record.yaml`, the report and its attestation.
+
+`record.yaml` is written last, so that a folder that has one is whole. Readers get records that agree with themselves
+and with their folder.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from modelctl.documents import Document, load_document
+from modelctl.errors import InputError
+from modelctl.model.release import Metadata, release_folder
+from modelctl.registry.manifest import Digest, Served, Sha256, Timestamp
+
+RECORD_FILE = "record.yaml"
+REPORT_FILE = "admission.json"
+ATTESTATION_FILE = "attestation.dsse.json"
+KeyId = Annotated[str, StringConstraints(pattern=r"^SHA256:[A-Za-z0-9+/]{43}$")]
+
+
+class SourceRecord(Document):
+    """Where the model came from."""
+
+    description: str
+    tree_digest: Digest
+    size_bytes: Annotated[int, Field(ge=0)]
+
+
+class PolicyRecord(Document):
+    """Under which policy it was admitted."""
+
+    name: str
+    digest: Digest
+
+
+class EvidenceRecord(Document):
+    """The files beside the record, and who signed."""
+
+    report_sha256: Sha256
+    attestation_sha256: Sha256
+    key_id: KeyId
+    """The signing key's fingerprint, as `ssh-keygen -l` prints it."""
+
+
+class Record(Document):
+    """A whole record."""
+
+    api_version: Annotated[Literal["modelctl.dev/v1"], Field(alias="apiVersion")] = "modelctl.dev/v1"
+    kind: Literal["ReleaseRecord"] = "ReleaseRecord"
+    metadata: Metadata
+    published_at: Timestamp
+    source: SourceRecord
+    policy: PolicyRecord
+    evidence: EvidenceRecord
+    served: Served
+
+    @property
+    def id(self) -> str:
+        """`name@version`."""
+        return f"{self.metadata.name}@{self.metadata.version}"
+
+    def to_yaml(self) -> str:
+        """The file's text: keys in the order of the classes."""
+        from ruamel.yaml import YAML
+
+        writer = YAML()
+        writer.default_flow_style = False
+        writer.width = 4096
+        stream = io.StringIO()
+        writer.dump(self.model_dump(mode="json", by_alias=True), stream)
+        return stream.getvalue()
+
+
+def load_record(root: Path, name: str, version: str) -> Record:
+    """The record of one release of a registry repository. Raises `InputError`: not published, malformed, of another."""
+    path = release_folder(root, name, version) / RECORD_FILE
+    if not path.is_file():
+        raise InputError(
+            f"{name}@{version} is not published: no {path}",
+            remedy=f"modelctl list shows what is; modelctl publish {name}@{version} publishes an admitted release",
+        )
+    record = load_document(path, Record)
+    if record.id != f"{name}@{version}":
+        raise InputError(f"{path}: is the record of {record.id}", remedy=f"git log -- {path}")
+    return record
+
+
+def list_records(root: Path) -> tuple[Record, ...]:
+    """Every record of a registry repository, by name, then by version. Raises `InputError` if one is malformed."""
+    paths = (root / "registry").glob(f"*/*/{RECORD_FILE}")
+    records = [load_record(root, path.parent.parent.name, path.parent.name) for path in paths]
+    return tuple(sorted(records, key=lambda r: (r.metadata.name, version_order(r.metadata.version))))
+
+
+def version_order(version: str) -> tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]:
+    """A sort key that orders semantic versions by precedence (semver.org 2.0.0, section 11)."""
+    core, _, pre = version.partition("-")
+    identifiers = tuple(
+        (not part.isdigit(), int(part) if part.isdigit() else 0, "" if part.isdigit() else part)
+        for part in re.split(r"\.", pre)
+        if part
+    )
+    return tuple(int(part) for part in core.split(".")), not pre, identifiers

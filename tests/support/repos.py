@@ -1,0 +1,33 @@
+"""Real git repositories for tests, apart from the person's own git configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modelctl.git import Git
+
+
+def git_repository(folder: Path) -> Git:
+    """An empty repository with an identity, on branch main."""
+    folder.mkdir(parents=True, exist_ok=True)
+    git = Git(folder)
+    git.run("init", "--quiet", "--initial-branch=main")
+    for key, value in (
+        ("user.name", "Test Person"),
+        ("user.email", "test@example.org"),
+        ("commit.gpgsign", "false"),
+        ("tag.gpgsign", "false"),
+        ("core.hooksPath", "/dev/null"),
+    ):
+        git.run("config", key, value)
+    return git
+
+
+def commit_file(git: Git, path: str, text: str, subject: str = "Change a file") -> str:
+    """Write a file and commit it; returns the commit."""
+    target = git.root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8")
+    commit = git.commit([target], subject, trailers={})
+    assert commit is not None
+    return commit
