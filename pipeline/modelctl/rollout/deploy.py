@@ -15,6 +15,7 @@ from pathlib import Path
 from modelctl.admission.report import Report
 from modelctl.documents import read_text
 from modelctl.errors import InputError, RefusedError
+from modelctl.files import write_whole
 from modelctl.git import Git
 from modelctl.model.release import load_release, parse_release_id, release_folder
 from modelctl.registry.records import REPORT_FILE, Record, load_record
@@ -213,12 +214,7 @@ def _put(path: Path, text: str | None) -> None:
             path.parent.rmdir()
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, text)
 
 
 def _current(path: Path) -> str | None:

@@ -1,6 +1,6 @@
 """`policies/cluster/published.yaml`: the releases that the cluster's admission policy lets in.
 
-A ConfigMap from `<name>_<version>` to the served tree's digest (a ConfigMap's keys may hold no `@`, a release's name and
+A ConfigMap from `<name>_<version>` to the served tree's digest (a key may hold no `@`, a release's name and
 version no `_`). It changes in the same commit as the rollout that needs it.
 """
 

@@ -1,0 +1,198 @@
+"""Is what runs what was published: annotations, init container, trailers and the cluster's list match the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from modelctl.audit.history import Commit, History
+from modelctl.audit.violation import Violation
+from modelctl.documents import parse_yaml
+from modelctl.errors import InputError
+from modelctl.rollout.deploy import DIGEST_TRAILER, ENVIRONMENT_TRAILER, RELEASE_TRAILER
+from modelctl.rollout.manifest import DIGEST_ANNOTATION, RELEASE_ANNOTATION
+from modelctl.rollout.published import PUBLISHED_FILE, parse_published
+from modelctl.rollout.render import ROLLOUT_FILE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a Rollout manifest says that it serves."""
+
+    environment: str
+    name: str
+    release: str | None
+    digest: str | None
+    """None when the object and its pods disagree, or say nothing."""
+    verified_digest: bool
+    """Whether an init container is given that digest to verify."""
+
+    @property
+    def path(self) -> str:
+        """The manifest's path, relative to the root."""
+        return f"gitops/environments/{self.environment}/{self.name}/{ROLLOUT_FILE}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """What the record of a release says, and the commit that made it."""
+
+    digest: str
+    commit: str
+
+
+def deployed(history: History, *, env: str | None = None) -> tuple[tuple[str, str], ...]:
+    """(environment, name) of every release folder at HEAD."""
+    found = []
+    for path in history.paths(history.head, "gitops"):
+        parts = path.split("/")
+        if parts[:2] == ["gitops", "environments"] and len(parts) == 5 and parts[4] == ROLLOUT_FILE:
+            found.append((parts[2], parts[3]))
+    return tuple(item for item in found if env in (None, item[0]))
+
+
+def check_deployment(
+    history: History, environment: str, name: str, published: Mapping[str, Published]
+) -> Iterator[Violation]:
+    """Every contradiction about one release folder: at HEAD, and in each commit that changed what it serves."""
+    path = f"gitops/environments/{environment}/{name}/{ROLLOUT_FILE}"
+    commits = [commit for commit in history.commits if any(c.path == path and not c.deleted for c in commit.changes)]
+    contents = history.contents([(commit.id, path) for commit in commits])
+    claims = [_claim(environment, name, content) for content in contents]
+    before: Claim | None = None
+    for commit, claim in zip(commits, claims, strict=True):
+        yield from _commit(history, commit, claim, before, published)
+        before = claim
+    last = commits[-1].id if commits else None
+    yield from _head(_claim(environment, name, history.content(history.head, path)), last, published)
+
+
+def check_allowed(history: History, published: Mapping[str, Published]) -> Iterator[Violation]:
+    """Every release that the cluster would let in, though no record says so."""
+    content = history.content(history.head, PUBLISHED_FILE.as_posix())
+    if content is None:
+        return
+    last = _last(history.commits, PUBLISHED_FILE.as_posix())
+    remedy = f"git log -p -- {PUBLISHED_FILE} shows who wrote it; remove the entry by a reviewed commit"
+    try:
+        allowed = parse_published(content.decode(errors="replace")).releases
+    except InputError as error:
+        yield Violation(
+            rule="audit.allowed-unreadable", message=error.message, remedy=remedy, commit=last, path=str(PUBLISHED_FILE)
+        )
+        return
+    for release, digest in allowed.items():
+        record = published.get(release)
+        if record is None or record.digest != digest:
+            wanted = f"its record says {record.digest}" if record else "there is no record of it"
+            yield Violation(
+                rule="audit.allowed-unpublished",
+                message=f"the cluster lets in {release} with {digest}; {wanted}",
+                remedy=remedy,
+                commit=last,
+                path=str(PUBLISHED_FILE),
+                release=release,
+            )
+
+
+def _head(claim: Claim, commit: str | None, published: Mapping[str, Published]) -> Iterator[Violation]:
+    if claim.release is None or claim.digest is None:
+        message = "the Rollout and its pods do not say with one voice which release and digest they serve"
+        yield _violation(claim, "deployed-unnamed", message, commit)
+        return
+    record = published.get(claim.release)
+    if claim.release.partition("@")[0] != claim.name:
+        yield _violation(claim, "deployed-name", f"the folder of {claim.name} serves {claim.release}", commit)
+    if record is None:
+        message = f"serves {claim.release}, which has no record: it was never published"
+        yield _violation(claim, "deployed-unpublished", message, commit)
+    elif record.digest != claim.digest:
+        message = f"serves {claim.digest} as {claim.release}, whose record says {record.digest}"
+        yield _violation(claim, "deployed-digest", message, commit)
+    if not claim.verified_digest:
+        message = f"no init container verifies the weights against {claim.digest}"
+        yield _violation(claim, "deployed-unverified", message, commit)
+
+
+def _commit(
+    history: History, commit: Commit, claim: Claim, before: Claim | None, published: Mapping[str, Published]
+) -> Iterator[Violation]:
+    wanted = {
+        RELEASE_TRAILER: claim.release,
+        DIGEST_TRAILER: claim.digest,
+        ENVIRONMENT_TRAILER: claim.environment,
+    }
+    said = {key: commit.trailer(key) for key in wanted}
+    moved = before is None or (before.release, before.digest) != (claim.release, claim.digest)
+    if not any(said.values()):
+        if moved and len(commit.parents) < 2:
+            message = f"{commit.author} changed what is served to {claim.release} without a rollout's trailers"
+            yield _violation(claim, "rollout-untraced", message, commit.id)
+    elif said != wanted:
+        wrong = [f"{key} is {said[key]}, deployed is {value}" for key, value in wanted.items() if said[key] != value]
+        yield _violation(claim, "rollout-trailers", f"the commit says otherwise: {'; '.join(wrong)}", commit.id)
+    record = published.get(claim.release or "")
+    if moved and record is not None and not history.is_ancestor(record.commit, commit.id):
+        message = f"{claim.release} was rolled out before it was published"
+        yield _violation(claim, "rollout-early", message, commit.id)
+
+
+def _claim(environment: str, name: str, content: bytes | None) -> Claim:
+    try:
+        manifest = parse_yaml((content or b"").decode(errors="replace"), origin=ROLLOUT_FILE)
+    except InputError:
+        manifest = None
+    outer, inner = _annotations(manifest), _annotations(_at(manifest, "spec", "template"))
+    values = {key: outer.get(key) if outer.get(key) == inner.get(key) else None for key in _KEYS}
+    digest = values[DIGEST_ANNOTATION]
+    containers = _at(manifest, "spec", "template", "spec", "initContainers")
+    words = [
+        word
+        for container in (containers if isinstance(containers, list) else [])
+        for key in ("command", "args")
+        for word in _words(_at(container, key))
+    ]
+    return Claim(
+        environment=environment,
+        name=name,
+        release=values[RELEASE_ANNOTATION],
+        digest=digest,
+        verified_digest=digest is not None and any(digest in word for word in words),
+    )
+
+
+_KEYS = (RELEASE_ANNOTATION, DIGEST_ANNOTATION)
+
+
+def _annotations(manifest: object) -> Mapping[str, str]:
+    found = _at(manifest, "metadata", "annotations")
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def _at(value: Any, *keys: str) -> object:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _words(value: object) -> Sequence[str]:
+    return [str(word) for word in value] if isinstance(value, list) else []
+
+
+def _last(commits: Sequence[Commit], path: str) -> str | None:
+    touching = [commit.id for commit in commits if any(change.path == path for change in commit.changes)]
+    return touching[-1] if touching else None
+
+
+def _violation(claim: Claim, rule: str, message: str, commit: str | None) -> Violation:
+    return Violation(
+        rule=f"audit.{rule}",
+        message=message,
+        remedy=f"find out who did it (git log -p -- {claim.path}), then roll out a published release: "
+        f"modelctl rollout {claim.name}@VERSION --env {claim.environment}",
+        commit=commit,
+        path=claim.path,
+        release=claim.release,
+        environment=claim.environment,
+    )
