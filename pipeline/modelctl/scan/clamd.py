@@ -92,7 +92,7 @@ class Clamd:
             raise CannotDecideError(f"what listens at {self.address} is no clamd: it answered {answer[:80]!r}")
 
     def version(self) -> ClamdVersion:
-        """The engine's version and, when a daily database is loaded, its number and date. Raises `CannotDecideError`."""
+        """The engine's version and the daily database's number and date. Raises `CannotDecideError`."""
         answer = self._ask("VERSION")
         match = re.fullmatch(r"(ClamAV [^/\s]+)(?:/(\d+)(?:/(.+))?)?", answer)
         if match is None:

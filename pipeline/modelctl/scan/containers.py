@@ -59,7 +59,7 @@ class BudgetError(UnreadableError):
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """One thing unpacked from an archive, as a file in the scratch folder that lives until the next one is asked for."""
+    """One thing unpacked from an archive: a file in the scratch folder that lives until the next is asked for."""
 
     name: str
     location: Path
@@ -103,7 +103,7 @@ def identify(location: Path) -> Kind | None:
         return "xz"
     if _is_tar(head):
         return "tar"
-    if head.startswith(b"\x5d\0\0") and _decodes(lzma.LZMADecompressor(format=lzma.FORMAT_ALONE), head):
+    if _is_lzma(head):
         return "lzma"
     if len(head) > 2 and head[0] & 15 == 8 and head[0] >> 4 <= 7 and not int.from_bytes(head[:2], "big") % 31:
         return "zlib" if _decodes(zlib.decompressobj(), head) else None
@@ -214,6 +214,15 @@ def _is_tar(head: bytes) -> bool:
     if not re.fullmatch(rb"[0-7]+", field):
         return False
     return int(field, 8) == sum(header[:148]) + 8 * 32 + sum(header[156:])
+
+
+def _is_lzma(head: bytes) -> bool:
+    """The format before xz has no magic number: usual properties, a plausible dictionary and size, a zero, and it
+    decodes."""
+    dictionary, size = int.from_bytes(head[1:5], "little"), int.from_bytes(head[5:13], "little")
+    if head[:1] != b"\x5d" or head[13:14] != b"\0" or (1 << 38 <= size != (1 << 64) - 1):
+        return False
+    return dictionary.bit_count() == 1 and _decodes(lzma.LZMADecompressor(format=lzma.FORMAT_ALONE), head)
 
 
 def _decodes(state: lzma.LZMADecompressor | zlib._Decompress, head: bytes) -> bool:

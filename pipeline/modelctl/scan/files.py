@@ -18,7 +18,8 @@ from typing import BinaryIO, Literal
 from modelctl.errors import CannotDecideError
 from modelctl.scan.clamd import Clamd, Clean, Found, NotScanned, Readable
 from modelctl.scan.containers import Budget, BudgetError, UnreadableError, identify, unpack
-from modelctl.scan.pickles import Pickle, walk_file
+from modelctl.scan.opcodes import Pickle
+from modelctl.scan.pickles import walk_file
 from modelctl.scan.windows import Windows, scan_stream
 
 Rule = Literal["signature", "pickle-import", "pickle-broken", "pickle", "keras-lambda", "archive", "archive-bomb"]
@@ -75,7 +76,7 @@ class Examiner:
         self._scratch = scratch
 
     def examine(self, location: Path, path: str, *, advance: Callable[[float], None]) -> Examined:
-        """Look into one file of the tree; `path` is its name there. Trouble with clamd or the disk is in `undecided`."""
+        """Look into one file of the tree; `path` is its name there. Trouble of clamd or the disk is in `undecided`."""
         examined = Examined(path=path)
         started = time.monotonic()
         try:

@@ -7,7 +7,9 @@ A name is not on it when calling it with arguments of an attacker's choice reads
 
 from __future__ import annotations
 
-_BUILTINS = "bool bytearray bytes complex dict float frozenset int list object range set slice str tuple long unicode"
+_BUILTINS = (
+    "bool bytearray bytes complex dict float frozenset int list object range set slice str tuple long unicode xrange"
+)
 _TORCH_STORAGES = " ".join(
     f"{kind}Storage"
     for kind in (
@@ -17,10 +19,13 @@ _TORCH_STORAGES = " ".join(
 )
 _TORCH_TYPES = (
     "Size Tensor device dtype bfloat16 bool complex64 complex128 float16 float32 float64 float8_e4m3fn "
-    "float8_e5m2 int8 int16 int32 int64 uint8 uint16 uint32 uint64 qint8 quint8 per_tensor_affine per_channel_affine strided"
+    "float8_e5m2 int8 int16 int32 int64 uint8 uint16 uint32 uint64 qint8 quint8 "
+    "per_tensor_affine per_channel_affine strided"
 )
-_NUMPY_TYPES = "dtype ndarray bool_ bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 "
+_NUMPY_TYPES = (
+    "dtype ndarray bool_ bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 "
     "float64 complex64 complex128 str_ bytes_"
+)
 
 _NAMES: dict[str, str] = {
     "builtins": _BUILTINS,
