@@ -53,7 +53,7 @@ def test_a_branch_that_moves_after_the_listing_changes_nothing(
     hub: LocalHub, files: dict[str, bytes], tmp_path: Path
 ) -> None:
     first = hub.push(REPO, files)
-    hub.faults.after_listing = lambda: hub.push(REPO, files | {"config.json": b"{}"}) and None
+    hub.faults.after_listing = lambda: hub.push(REPO, files | {"config.json": b"{}"})
     snapshot = resolve(REPO, tmp_path)
     assert hub.repositories[REPO].branches["main"] != first
     assert snapshot.description.endswith(first)
@@ -83,7 +83,7 @@ def test_changed_bytes_are_refused_while_they_arrive(
 def test_a_transfer_that_breaks_once_is_tried_again(hub: LocalHub, files: dict[str, bytes], tmp_path: Path) -> None:
     hub.push(REPO, files)
     hub.faults.cut["model-00001-of-00002.safetensors"] = 1
-    assert resolve(REPO, tmp_path).tree.by_path["model-00001-of-00002.safetensors"]
+    assert "model-00001-of-00002.safetensors" in resolve(REPO, tmp_path).tree.by_path
 
 
 def test_a_transfer_that_always_breaks_decides_nothing(

@@ -34,7 +34,7 @@ class Faults:
     """Paths that the listing changes (`config.json` → `../config.json`)."""
     wrong_commit: bool = False
     """`X-Repo-Commit` names another commit."""
-    after_listing: Callable[[], None] | None = None
+    after_listing: Callable[[], object] | None = None
     """Run once after the first listing was sent (to move `main`)."""
 
 

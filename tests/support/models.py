@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 Tensor = tuple[str, Sequence[int], bytes]
 """dtype as safetensors names it, shape, little-endian bytes."""
@@ -104,7 +105,7 @@ def llama_tensors(
     return tensors
 
 
-def bfloat16(values: np.ndarray) -> bytes:
+def bfloat16(values: npt.NDArray[np.float64]) -> bytes:
     """The little-endian bfloat16 bytes of an array, truncated (not rounded)."""
     return (values.astype("<f4").view("<u4") >> 16).astype("<u2").tobytes()
 

@@ -1,8 +1,8 @@
 """integrity: every byte is what the official repository says, and the files are whole and what their names say.
 
-With an upstream listing (a Hub id, or a folder's `upstream:`) each file is held against its LFS sha256 or git blob sha1,
-and nothing may be missing or extra. With or without, each file is known by its content, and safetensors files, their
-index and config.json agree.
+With an upstream listing (a Hub id, or a folder's `upstream:`) each file is held against its LFS sha256 or git blob
+sha1, and nothing may be missing or extra. With or without, each file is known by its content, and safetensors files,
+their index and config.json agree.
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ def _compare(tree: Tree, upstream: Upstream) -> Iterator[Finding]:
         found = _digest(tree, entry, listed)
         if entry.size_bytes != listed.size_bytes or found != listed.digest:
             kind = "sha256" if listed.sha256 else "git blob sha1"
-            message = f"{entry.size_bytes} bytes with {kind} {found}; {where} lists {listed.size_bytes} bytes with {listed.digest}"
+            got = f"{kind} {found} ({entry.size_bytes} bytes)"
+            message = f"got {got}, {where} lists {listed.digest} ({listed.size_bytes} bytes)"
             yield _finding("upstream-changed", message, path=path)
     for entry in tree.files:
         if entry.path not in upstream.files:
@@ -241,7 +242,7 @@ def _undecided(context: CheckContext[IntegrityLimits], kinds: Mapping[str, Conte
 
 def _warnings(context: CheckContext[IntegrityLimits], headers: Mapping[str, Header]) -> Iterator[str]:
     if context.role == "source" and context.source.upstream is None:
-        yield "no official repository to compare with: the files are whole, but nobody says that they are the right ones"
+        yield "no official repository to compare with: the files are whole, but nobody says they are the right ones"
     if context.role == "served" and context.tree.digest != context.source.tree.digest:
         yield "the served tree was made from the source: its bytes have no upstream"
     if not headers:

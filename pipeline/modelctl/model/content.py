@@ -169,7 +169,9 @@ def _is_pickle(head: bytes, size: int) -> bool:
     seen: set[str] = set()
     count = 0
     try:
-        for opcode, _, position in pickletools.genops(io.BytesIO(head)):
+        for opcode, argument, position in pickletools.genops(io.BytesIO(head)):
+            if opcode.name in ("GLOBAL", "INST") and not re.fullmatch(r"\S+ \S+", str(argument)):
+                return announced  # two lines of prose, no module and name
             seen.add(opcode.name)
             count += 1
             if opcode.name == "STOP":
