@@ -84,7 +84,7 @@ class TestOnce:
         head = proposal.git.head()
         (proposal.root / "key").unlink()
         (proposal.root / "key.pub").unlink()
-        with pytest.raises(InputError, match="signing.key"):
+        with pytest.raises(InputError, match=r"signing\.key"):
             proposal.publish(any_store)
         again = _with_another_key(proposal).publish(any_store)
         assert proposal.git.head() == head
@@ -118,7 +118,7 @@ class TestOnce:
     def test_a_tampered_record_is_refused(self, proposal: Proposal, store: ObjectStore) -> None:
         proposal.publish(store)
         (proposal.folder / "admission.json").write_text("{}")
-        with pytest.raises(RefusedError, match="is not the file that record.yaml names"):
+        with pytest.raises(RefusedError, match=r"is not the file that record\.yaml names"):
             proposal.publish(store)
 
     def test_another_bucket_than_the_records_is_refused(self, proposal: Proposal, store: ObjectStore) -> None:
@@ -258,7 +258,7 @@ class TestRefused:
 
     def test_no_release_file(self, proposal: Proposal) -> None:
         (proposal.folder / "release.yaml").unlink()
-        with pytest.raises(InputError, match="release.yaml"):
+        with pytest.raises(InputError, match=r"release\.yaml"):
             proposal.publish(self.NOWHERE)
 
     def test_no_git_identity(self, proposal: Proposal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """A registry repository with one admitted release, ready to be published; as a program, it publishes and dies half-way.
 
-`python -m tests.support.publication ROOT ENDPOINT MOMENT` kills itself with SIGKILL at the moment named in `MOMENTS`; the store's
-keys come from the environment.
+`python -m tests.support.publication ROOT ENDPOINT BUCKET MOMENT` kills itself with SIGKILL at the moment named in
+`MOMENTS`; the store's keys come from the environment.
 """
 
 from __future__ import annotations

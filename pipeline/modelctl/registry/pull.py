@@ -25,6 +25,7 @@ from modelctl.registry.verify import verify_folder
 
 ATTEMPTS = 5
 BLOCK_BYTES = 1 << 20
+DAMAGED = "the object was changed or damaged; modelctl publish of the same bytes puts it back"
 
 
 def pull(
@@ -39,8 +40,8 @@ def pull(
     """Bring a release's files into `destination`, which must be missing, empty or already this release.
 
     With the registry's `record`, the bucket's manifest must name the same bytes. Raises `RefusedError` when any
-    byte differs, `InputError` for an unknown release or a folder in use, `StoreError`, and `ModelctlError` when the disk
-    is too full.
+    byte differs, `InputError` for an unknown release or a folder in use, `StoreError`, and `ModelctlError` when the
+    disk is too full.
     """
     release_id = f"{name}@{version}"
     served = _served(store, name, version, record)
@@ -86,6 +87,10 @@ def _served(store: ObjectStore, name: str, version: str, record: Record | None) 
 
 
 def _fetch_file(store: ObjectStore, key: str, entry: FileEntry, target: Path, advance: Callable[[float], None]) -> None:
+    there = store.stat(key)
+    if there is None or there.size_bytes != entry.size_bytes:
+        what = "missing" if there is None else f"{there.size_bytes} bytes long, wanted {entry.size_bytes}"
+        raise RefusedError(f"{key} in {store.place} is not what was published: it is {what}", remedy=DAMAGED)
     target.parent.mkdir(parents=True, exist_ok=True)
     resumed = target.is_file() and target.stat().st_size > 0
     found = _fetch(store, key, entry, target, advance)
@@ -96,7 +101,7 @@ def _fetch_file(store: ObjectStore, key: str, entry: FileEntry, target: Path, ad
         target.unlink()
         raise RefusedError(
             f"{key} in {store.place} is not what was published: sha256 {found}, wanted {entry.sha256}",
-            remedy="the object was changed or damaged; modelctl publish of the same bytes puts it back",
+            remedy=DAMAGED,
         )
 
 

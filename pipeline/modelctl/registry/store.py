@@ -117,7 +117,9 @@ class ObjectStore:
             maxsize=10,
             cert_reqs="CERT_REQUIRED",
             ca_certs=str(self._ca_file) if self._ca_file else None,
-            retries=urllib3.Retry(total=5, backoff_factor=0.2, status_forcelist=[500, 502, 503, 504]),
+            retries=urllib3.Retry(
+                total=5, connect=2, other=0, backoff_factor=0.2, status_forcelist=[500, 502, 503, 504]
+            ),
         )
 
     @cached_property

@@ -134,7 +134,7 @@ def _answers(port: int, credentials: Credentials) -> bool:
         secret_key=credentials.secret_key,
         secure=False,
         region="us-east-1",
-        http_client=urllib3.PoolManager(timeout=urllib3.Timeout(connect=1, read=5), retries=False),
+        http_client=urllib3.PoolManager(timeout=urllib3.Timeout(connect=1, read=2), retries=False),
     )
     try:
         client.list_buckets()
