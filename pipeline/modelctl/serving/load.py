@@ -19,7 +19,8 @@ from modelctl.serving.metrics import EngineMetrics, Scraper, fetch_metrics
 from modelctl.serving.prompts import PromptMaker
 
 _LAG_INTERVAL_S = 0.05
-_RETRY_S = 1.0
+RETRY_S = 1.0
+"""Pause of a stream after a failure, in seconds."""
 _GIVE_UP_AFTER = 3
 _TICK_S = 1.0
 
@@ -160,7 +161,7 @@ async def _stream(
         if refused >= _GIVE_UP_AFTER:
             state.gave_up = f"the engine takes no connections: {answer.row.detail}"
         # A failed answer comes at once; without a pause one dead engine would make a hundred thousand rows.
-        await asyncio.sleep(_RETRY_S)
+        await asyncio.sleep(RETRY_S)
         intended = client.now()
 
 

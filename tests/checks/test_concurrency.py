@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from modelctl.checks.base import Observation
+from modelctl.checks.concurrency import CHECK, ConcurrencyLimits
+from modelctl.errors import CannotDecideError
+from modelctl.model.release import Serving
+from modelctl.serving.command import gpu_devices
+from modelctl.serving.engine import EngineRefusedError
+from tests.support.engine import FaultEngine, Faults, fault_engine
+from tests.support.models import tiny_llama
+from tests.support.stress import KeptEvidence, measured, observe, reasons, rules
+
+LIMITS = ConcurrencyLimits(
+    streams=8,
+    duration_s=0.3,
+    ramp_s=0.1,
+    prompt_tokens=64,
+    answer_tokens=16,
+    max_stall_s=0.3,
+    request_time_limit_s=5,
+    scrape_s=0.02,
+    max_client_lag_s=2,
+)
+SERVING = Serving(max_model_len=512, max_num_seqs=128)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault engine dies at once; nothing is gained by waiting for it."""
+    monkeypatch.setattr("modelctl.checks.stress.session.DYING_S", 0.1)
+    monkeypatch.setattr("modelctl.serving.load.RETRY_S", 0.05)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_llama(tmp_path_factory.mktemp("model") / "m", max_positions=512)
+
+
+@pytest.fixture
+def run(tmp_path: Path, model: Path) -> Iterator[object]:
+    def run_with(limits: ConcurrencyLimits = LIMITS, **faults: object) -> Observation:
+        with fault_engine(tmp_path, **faults) as engine:
+            return observe(CHECK, limits, engine.endpoint, model=model, serving=SERVING)
+
+    return run_with
+
+
+def test_a_good_engine_passes_with_its_figures(tmp_path: Path, model: Path) -> None:
+    evidence = KeptEvidence()
+    with FaultEngine(tmp_path) as engine:
+        seen = observe(CHECK, LIMITS, engine.endpoint, model=model, serving=SERVING, evidence=evidence)
+    assert (rules(seen), reasons(seen)) == ([], "")
+    assert seen.coverage[0].seen == seen.coverage[0].total >= 8
+    assert measured(seen, "waiting-max") == 0
+    assert measured(seen, "kv-blocks-needed") == 8 * 5
+    assert 0 < float(str(measured(seen, "ttft-p50"))) < float(str(measured(seen, "ttft-p99"))) + 1e-9
+    assert float(str(measured(seen, "achieved-streams"))) > 7
+    ttft = next(item for item in seen.measurements if item.name == "ttft-p95")
+    assert ttft.parameters["streams"] == 8
+    assert ttft.parameters["prompt_tokens"] == 64
+    assert set(evidence.files) == {"requests.jsonl.gz"}
+
+
+@pytest.mark.parametrize(
+    ("faults", "rule"),
+    [
+        ({"waits_over": 2}, "concurrency.waiting"),
+        ({"stalls_after": 4}, "concurrency.stall"),
+        ({"stream_error": True}, "concurrency.failed-requests"),
+        ({"no_usage": True}, "concurrency.failed-requests"),
+        ({"fails_over": 10}, "concurrency.failed-requests"),
+        ({"babbles_over_streams": 4}, "concurrency.degenerate"),
+        ({"preempts_over_streams": 4}, "concurrency.preempted"),
+        ({"dies_at": 80}, "concurrency.engine-died"),
+    ],
+)
+def test_a_fault_is_a_finding(run: object, faults: dict[str, object], rule: str) -> None:
+    assert callable(run)
+    assert rule in rules(run(**faults))
+
+
+def test_an_error_inside_a_good_stream_counts_every_request_as_failed(run: object) -> None:
+    assert callable(run)
+    seen = run(stream_error=True)
+    found = next(item for item in seen.findings if item.rule == "concurrency.failed-requests")
+    total = measured(seen, "requests")
+    assert f"{total} of {total} requests failed ({total} stream-error)" in found.message
+    assert "the engine core has died" in found.message
+    assert seen.coverage[0].seen == 0
+
+
+def test_fewer_waiting_than_the_limit_pass_and_as_many_do_not(run: object) -> None:
+    assert callable(run)
+    # 8 streams on 4 seats: 4 wait.
+    assert rules(run(LIMITS.model_copy(update={"max_waiting": 5}), waits_over=4)) == []
+    assert rules(run(LIMITS.model_copy(update={"max_waiting": 4}), waits_over=4)) == ["concurrency.waiting"]
+
+
+def test_babble_that_is_the_same_alone_is_the_models_habit(run: object) -> None:
+    assert callable(run)
+    assert rules(run(babbles_always=True)) == []
+
+
+def test_without_metrics_it_is_undecided_not_passed(run: object) -> None:
+    assert callable(run)
+    seen = run(no_metrics=True)
+    assert rules(seen) == []
+    for words in ("the queue", "preemptions", "count its tokens"):
+        assert words in reasons(seen)
+
+
+def test_the_metric_names_of_earlier_releases_are_known(run: object) -> None:
+    assert callable(run)
+    seen = run(old_names=True)
+    assert (rules(seen), reasons(seen)) == ([], "")
+    assert measured(seen, "kv-usage-max") is not None
+
+
+def test_a_server_that_counts_other_tokens_is_undecided(run: object) -> None:
+    assert callable(run)
+    seen = run(miscounts=1.5)
+    assert "one is wrong, or others use it" in reasons(seen)
+
+
+def test_prefix_cache_hits_are_warned_of(run: object) -> None:
+    assert callable(run)
+    seen = run(cached_share=0.5)
+    assert measured(seen, "prefix-cache-hit-rate") == 0.5
+    assert any("50.0% prefix cache hits" in words for words in seen.warnings)
+
+
+def test_slow_answers_are_a_finding_only_when_the_policy_limits_them(run: object) -> None:
+    assert callable(run)
+    strict = LIMITS.model_copy(update={"max_ttft_p95_s": 0.0001, "max_tpot_p95_s": 0.0001})
+    assert rules(run(strict)) == ["concurrency.ttft", "concurrency.tpot"]
+
+
+def test_a_late_client_makes_times_undecided_and_not_the_models_fault(run: object) -> None:
+    assert callable(run)
+    late = LIMITS.model_copy(update={"max_client_lag_s": 1e-9, "max_ttft_p95_s": 0.0001})
+    seen = run(late)
+    assert rules(seen) == []
+    assert "load generator was late" in reasons(seen)
+
+
+def test_too_few_seats_are_a_sizing_finding_before_any_load(tmp_path: Path, model: Path) -> None:
+    with FaultEngine(tmp_path) as engine:
+        seen = observe(CHECK, LIMITS, engine.endpoint, model=model, serving=Serving(max_num_seqs=6))
+        assert engine.requests == []
+    assert rules(seen) == ["concurrency.sizing"]
+    assert "max_num_seqs is 6, so 2 of 8 streams would wait" in seen.findings[0].message
+
+
+def test_too_small_a_pool_is_a_sizing_finding_with_the_arithmetic(tmp_path: Path, model: Path) -> None:
+    with FaultEngine(tmp_path, blocks=31) as engine:
+        seen = observe(CHECK, LIMITS, engine.endpoint, model=model, serving=SERVING)
+        assert engine.requests == []
+    assert rules(seen) == ["concurrency.sizing"]
+    # 80 tokens in blocks of 16 are 5; 2 layers, 2 KV heads of 16, keys and values in 2 bytes: 4096 a block.
+    assert (
+        "8 * 5 = 40 KV blocks of 4096 bytes; the engine's pool has 30, enough for 6 streams" in seen.findings[0].message
+    )
+
+
+def test_a_restart_under_load_is_a_finding(tmp_path: Path, model: Path) -> None:
+    class Restarting(FaultEngine):
+        async def _completions(self, request):  # type: ignore[no-untyped-def]
+            if len(self.requests) == 12:
+                self.restart()
+            return await super()._completions(request)
+
+    with Restarting(tmp_path, Faults()) as engine:
+        seen = observe(CHECK, LIMITS, engine.endpoint, model=model, serving=SERVING)
+    assert "concurrency.restarted" in rules(seen)
+
+
+def test_an_engine_of_ours_without_a_gpu_decides_nothing_in_production(tmp_path: Path, model: Path) -> None:
+    if gpu_devices():
+        pytest.fail("this test describes a machine without a GPU; run it there")
+    import dataclasses
+
+    with FaultEngine(tmp_path) as engine, pytest.raises(CannotDecideError, match="no GPU"):
+        managed = dataclasses.replace(engine.endpoint, managed=True)
+        observe(CHECK, LIMITS, managed, model=model, serving=SERVING)
+
+
+def test_requests_longer_than_the_engine_serves_are_the_policys_fault(tmp_path: Path, model: Path) -> None:
+    limits = LIMITS.model_copy(update={"prompt_tokens": 600})
+    with FaultEngine(tmp_path) as engine, pytest.raises(CannotDecideError, match="616 tokens"):
+        observe(CHECK, limits, engine.endpoint, model=model, serving=SERVING)
+
+
+def test_an_engine_that_cannot_load_the_model_is_a_finding(model: Path) -> None:
+    error = EngineRefusedError("the engine cannot load this model", log_lines=())
+    assert rules(observe(CHECK, LIMITS, error, model=model, serving=SERVING)) == ["concurrency.engine-cannot-load"]
+
+
+def test_production_numbers_are_the_defaults() -> None:
+    limits = ConcurrencyLimits()
+    assert (limits.streams, limits.duration_s, limits.max_waiting, limits.require_gpu) == (100, 1800, 5, True)

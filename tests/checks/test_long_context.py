@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from modelctl.checks.base import Observation
+from modelctl.checks.long_context import CHECK, LongContextLimits, lengths_to_try
+from modelctl.errors import CannotDecideError
+from modelctl.model.release import Serving
+from modelctl.serving.engine import EngineRefusedError
+from tests.support.engine import FaultEngine, fault_engine
+from tests.support.models import tiny_llama
+from tests.support.stress import KeptEvidence, measured, observe, reasons, rules
+
+LIMITS = LongContextLimits(
+    fractions=(0.25, 0.5),
+    min_length=64,
+    prompts_per_length=2,
+    answer_tokens=16,
+    request_time_limit_s=5,
+    scrape_s=0.005,
+)
+SERVING = Serving(max_model_len=512)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault engine dies at once; nothing is gained by waiting for it."""
+    monkeypatch.setattr("modelctl.checks.stress.session.DYING_S", 0.1)
+    monkeypatch.setattr("modelctl.serving.load.RETRY_S", 0.05)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_llama(tmp_path_factory.mktemp("model") / "m", max_positions=512)
+
+
+@pytest.fixture
+def run(tmp_path: Path, model: Path) -> Iterator[object]:
+    def run_with(limits: LongContextLimits = LIMITS, **faults: object) -> Observation:
+        with fault_engine(tmp_path, **faults) as engine:
+            return observe(CHECK, limits, engine.endpoint, model=model, serving=SERVING)
+
+    return run_with
+
+
+def test_a_good_engine_passes_with_every_length_covered(tmp_path: Path, model: Path) -> None:
+    evidence = KeptEvidence()
+    with FaultEngine(tmp_path) as engine:
+        seen = observe(CHECK, LIMITS, engine.endpoint, model=model, serving=SERVING, evidence=evidence)
+    assert rules(seen) == []
+    assert reasons(seen) == ""
+    assert (seen.coverage[0].seen, seen.coverage[0].total) == (3, 3)
+    assert measured(seen, "longest-answered") == 512
+    computed = {m.parameters["length"]: m.value for m in seen.measurements if m.name == "kv-blocks-computed"}
+    peaks = {m.parameters["length"]: m.value for m in seen.measurements if m.name == "kv-blocks-peak"}
+    assert computed == {128: 8, 256: 16, 512: 32}
+    assert all(0.9 * need <= float(str(peaks[length])) <= need for length, need in computed.items())
+    rows = [json.loads(line) for line in gzip.decompress(evidence.files["requests.jsonl.gz"]).splitlines()]
+    assert [row["prompt_tokens"] for row in rows][:2] == [112, 112]
+
+
+def test_every_prompt_is_unique_from_its_first_block_on(tmp_path: Path, model: Path) -> None:
+    with FaultEngine(tmp_path) as engine:
+        observe(CHECK, LIMITS, engine.endpoint, model=model, serving=SERVING)
+        beginnings = [tuple(body["prompt"][:16]) for body in engine.requests]
+    assert len(beginnings) >= 7
+    assert len(set(beginnings)) == len(beginnings)
+
+
+@pytest.mark.parametrize(
+    ("faults", "rule"),
+    [
+        ({"dies_at": 300}, "long-context.engine-died"),
+        ({"rejects_over": 400}, "long-context.rejected"),
+        ({"fails_over": 400}, "long-context.failed-request"),
+        ({"stalls_after": 4}, "long-context.failed-request"),
+        ({"stream_error": True}, "long-context.failed-request"),
+        ({"no_done": True}, "long-context.failed-request"),
+        ({"babbles_over_length": 300}, "long-context.degenerate"),
+        ({"kv_factor": 2.0}, "long-context.kv-use"),
+        ({"preempts_over_streams": 0}, "long-context.preempted"),
+        ({"accepts_over_maximum": True}, "long-context.over-maximum"),
+    ],
+)
+def test_a_fault_is_a_finding(run: object, faults: dict[str, object], rule: str) -> None:
+    assert callable(run)
+    limits = LIMITS.model_copy(update={"request_time_limit_s": 0.4}) if "stalls_after" in faults else LIMITS
+    assert rule in rules(run(limits, **faults))
+
+
+def test_a_failure_says_at_which_length_and_stops_there(run: object) -> None:
+    assert callable(run)
+    seen = run(rejects_over=200)
+    assert "at 256 tokens of a stated maximum of 512" in seen.findings[0].message
+    assert (seen.coverage[0].seen, seen.coverage[0].total) == (2, 3)
+    assert seen.coverage[0].excluded == ("512 tokens: not tried after the failure before",)
+    assert measured(seen, "longest-answered") == 128
+
+
+def test_babble_at_every_length_is_the_models_habit(run: object) -> None:
+    assert callable(run)
+    assert rules(run(babbles_always=True)) == []
+
+
+def test_without_metrics_it_is_undecided_not_passed(run: object) -> None:
+    assert callable(run)
+    seen = run(no_metrics=True)
+    assert rules(seen) == []
+    assert "does not report preemptions" in reasons(seen)
+    assert "does not report its KV use" in reasons(seen)
+
+
+def test_the_metric_names_of_earlier_releases_are_known(run: object) -> None:
+    assert callable(run)
+    seen = run(old_names=True)
+    assert (rules(seen), reasons(seen)) == ([], "")
+
+
+def test_a_cache_that_is_not_computed_is_undecided_unless_the_policy_says_otherwise(tmp_path: Path) -> None:
+    model = tiny_llama(tmp_path / "model", max_positions=512)
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"mamba_d_state": 16}))
+    with FaultEngine(tmp_path) as engine:
+        strict = observe(CHECK, LIMITS, engine.endpoint, model=model, serving=SERVING)
+        lax = LIMITS.model_copy(update={"require_computed_kv": False})
+        warned = observe(CHECK, lax, engine.endpoint, model=model, serving=SERVING)
+    assert "KV cache of this model is not computed" in reasons(strict)
+    assert reasons(warned) == ""
+    assert any("not computed" in words for words in warned.warnings)
+
+
+def test_without_tokenize_lengths_are_approximate_and_said_to_be(run: object) -> None:
+    assert callable(run)
+    seen = run(no_tokenize=True)
+    assert (rules(seen), reasons(seen)) == ([], "")
+    assert any("no /tokenize" in words for words in seen.warnings)
+
+
+def test_an_engine_that_cannot_load_the_model_is_a_finding(model: Path) -> None:
+    error = EngineRefusedError("the engine cannot load this model: ValueError: no", log_lines=("ValueError: no",))
+    seen = observe(CHECK, LIMITS, error, model=model, serving=SERVING)
+    assert rules(seen) == ["long-context.engine-cannot-load"]
+    assert "ValueError: no" in seen.findings[0].message
+
+
+def test_no_engine_at_all_is_undecided(model: Path) -> None:
+    with pytest.raises(CannotDecideError, match="no engine command"):
+        observe(CHECK, LIMITS, CannotDecideError("no engine command is set"), model=model, serving=SERVING)
+
+
+def test_the_maximum_is_always_tried_and_short_shares_are_lifted() -> None:
+    assert lengths_to_try(LongContextLimits(), 8192) == (163, 819, 2048, 4096, 6144, 7372, 8192)
+    assert lengths_to_try(LongContextLimits(), 131072)[-1] == 131072
+    with pytest.raises(CannotDecideError, match="shortest length"):
+        lengths_to_try(LongContextLimits(), 100)

@@ -1,0 +1,260 @@
+"""A small OpenAI-compatible engine with settable faults: the misbehaviour that a real engine shows only on a bad day.
+
+It tokenises by words, streams words, keeps vLLM's metrics and does exactly one thing wrong when a fault is set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from aiohttp import web
+
+from modelctl.serving.endpoint import Endpoint
+
+WORDS = ("alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliett", "kilo", "lima")
+MODEL = "fault"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Faults:
+    """What goes wrong. Lengths are prompt plus answer in tokens; None or False: nothing."""
+
+    dies_at: int | None = None
+    """The engine ends when a request of this length comes, and answers nobody any more."""
+    rejects_over: int | None = None
+    """400 for anything longer, whatever the stated maximum says."""
+    fails_over: int | None = None
+    """500 for anything longer."""
+    accepts_over_maximum: bool = False
+    """Cuts what is too long and answers as if nothing was."""
+    stalls_after: int | None = None
+    """A stream says nothing more after so many tokens, while /health stays good."""
+    stream_error: bool = False
+    """Status 200, then an error inside the stream and [DONE]."""
+    no_done: bool = False
+    no_usage: bool = False
+    babbles_over_streams: int | None = None
+    """Answers are `!!!!` while more than so many requests run."""
+    babbles_over_length: int | None = None
+    babbles_always: bool = False
+    waits_over: int | None = None
+    """Requests beyond so many wait in the queue."""
+    preempts_over_streams: int | None = None
+    kv_factor: float = 1.0
+    """KV blocks used, against what the length asks for."""
+    old_names: bool = False
+    """Metrics under the names of earlier releases only."""
+    no_metrics: bool = False
+    no_tokenize: bool = False
+    cached_share: float = 0.0
+    """Prefix cache hits among queries."""
+    miscounts: float = 1.0
+    """What the server's token counter says, against what it sent."""
+
+
+class FaultEngine:
+    """The engine, on a unix socket in `folder`, in a thread of its own for the time of a `with` block."""
+
+    def __init__(
+        self,
+        folder: Path,
+        faults: Faults = Faults(),
+        *,
+        max_model_len: int = 512,
+        token_s: float = 0.001,
+        blocks: int = 1001,
+        block_size: int = 16,
+    ) -> None:
+        self.faults = faults
+        self.max_model_len = max_model_len
+        self.token_s = token_s
+        self.blocks = blocks
+        self.block_size = block_size
+        self.socket = folder / "s"
+        self.requests: list[dict[str, Any]] = []
+        self.started_at = time.time()
+        self._vocabulary: dict[str, int] = {}
+        self._running: dict[int, int] = {}
+        self._slots: asyncio.Semaphore | None = None
+        self._waiting = 0
+        self._totals = dict.fromkeys(("generation", "prompt", "preemptions", "queries", "hits"), 0.0)
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._stop: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),), daemon=True)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(
+            base_url="http://engine",
+            model=MODEL,
+            max_model_len=self.max_model_len,
+            socket=self.socket,
+            version="0.0-fault",
+        )
+
+    def restart(self) -> None:
+        """Look like another process from now on."""
+        self.started_at += 100.0
+
+    def __enter__(self) -> FaultEngine:
+        self._thread.start()
+        self._ready.wait(10)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._thread.is_alive() and self._stop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        self._stop = asyncio.Event()
+        if self.faults.waits_over is not None:
+            self._slots = asyncio.Semaphore(self.faults.waits_over)
+        app = web.Application(client_max_size=64 << 20)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/version", self._version)
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_post("/tokenize", self._tokenize)
+        app.router.add_post("/v1/completions", self._completions)
+        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.05)
+        await runner.setup()
+        await web.UnixSite(runner, str(self.socket)).start()
+        self._ready.set()
+        await self._stop.wait()
+        await runner.cleanup()
+
+    async def _models(self, _request: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": MODEL, "max_model_len": self.max_model_len}]})
+
+    async def _version(self, _request: web.Request) -> web.Response:
+        return web.json_response({"version": "0.0-fault"})
+
+    async def _health(self, _request: web.Request) -> web.Response:
+        return web.Response()
+
+    async def _tokenize(self, request: web.Request) -> web.Response:
+        if self.faults.no_tokenize:
+            raise web.HTTPNotFound
+        ids = self._ids((await request.json())["prompt"])
+        return web.json_response({"tokens": ids, "count": len(ids)})
+
+    def _ids(self, text: str) -> list[int]:
+        return [self._vocabulary.setdefault(word, len(self._vocabulary)) for word in text.split()]
+
+    async def _completions(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.requests.append(body)
+        prompt = body["prompt"] if isinstance(body["prompt"], list) else self._ids(body["prompt"])
+        length = len(prompt) + body["max_tokens"]
+        faults = self.faults
+        if faults.dies_at is not None and length >= faults.dies_at and self._stop is not None:
+            self._stop.set()
+            await asyncio.sleep(5)
+        over = length > self.max_model_len and not faults.accepts_over_maximum
+        if over or (faults.rejects_over is not None and length > faults.rejects_over):
+            message = f"the maximum context length is {self.max_model_len} tokens, you asked for {length}"
+            return web.json_response({"error": {"message": message, "param": "input_tokens"}}, status=400)
+        if faults.fails_over is not None and length > faults.fails_over:
+            return web.json_response({"error": {"message": "the worker has died"}}, status=500)
+        key = id(request)
+        try:
+            if self._slots is None:
+                return await self._stream(request, key, prompt, body["max_tokens"])
+            self._waiting += 1
+            async with self._slots:
+                self._waiting -= 1
+                return await self._stream(request, key, prompt, body["max_tokens"])
+        finally:
+            self._running.pop(key, None)
+
+    async def _stream(
+        self, request: web.Request, key: int, prompt: list[int], answer_tokens: int
+    ) -> web.StreamResponse:
+        faults = self.faults
+        self._running[key] = len(prompt)
+        self._totals["prompt"] += len(prompt)
+        self._totals["queries"] += len(prompt)
+        self._totals["hits"] += len(prompt) * faults.cached_share
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+
+        async def send(event: dict[str, Any]) -> None:
+            await response.write(b"data: " + json.dumps(event).encode() + b"\n\n")
+
+        await send({"choices": [{"index": 0, "text": "", "finish_reason": None}]})
+        for number in range(answer_tokens):
+            await asyncio.sleep(self.token_s)
+            if faults.stalls_after is not None and number >= faults.stalls_after:
+                await asyncio.sleep(3600)
+            if faults.stream_error and number == 2:
+                await send({"error": {"message": "the engine core has died", "code": 500}})
+                await response.write(b"data: [DONE]\n\n")
+                return response
+            if faults.preempts_over_streams is not None and len(self._running) > faults.preempts_over_streams:
+                self._totals["preemptions"] += 1
+            self._running[key] += 1
+            self._totals["generation"] += faults.miscounts
+            word = (
+                "!"
+                if self._babbles(len(prompt))
+                else f" {WORDS[(sum(prompt[-8:]) * 7 + number * number) % len(WORDS)]}"
+            )
+            await send({"choices": [{"index": 0, "text": word, "finish_reason": None}]})
+        await send({"choices": [{"index": 0, "text": "", "finish_reason": "length"}]})
+        if not faults.no_usage:
+            await send({"choices": [], "usage": {"prompt_tokens": len(prompt), "completion_tokens": answer_tokens}})
+        if not faults.no_done:
+            await response.write(b"data: [DONE]\n\n")
+        return response
+
+    def _babbles(self, prompt_tokens: int) -> bool:
+        faults = self.faults
+        return (
+            faults.babbles_always
+            or (faults.babbles_over_streams is not None and len(self._running) > faults.babbles_over_streams)
+            or (faults.babbles_over_length is not None and prompt_tokens > faults.babbles_over_length)
+        )
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        if self.faults.no_metrics:
+            raise web.HTTPNotFound
+        used = sum(math.ceil(length / self.block_size) for length in self._running.values()) * self.faults.kv_factor
+        old = "gpu_" if self.faults.old_names else ""
+        usage = f"vllm:{'gpu_cache' if old else 'kv_cache'}_usage_perc"
+        series = {
+            "vllm:num_requests_running": len(self._running),
+            "vllm:num_requests_waiting": self._waiting,
+            usage: used / (self.blocks - 1),
+            "vllm:num_preemptions_total": self._totals["preemptions"],
+            "vllm:generation_tokens_total": self._totals["generation"],
+            f"vllm:{old}prefix_cache_queries_total": self._totals["queries"],
+            f"vllm:{old}prefix_cache_hits_total": self._totals["hits"],
+        }
+        lines = [f'{name}{{engine="0",model_name="{MODEL}"}} {value}' for name, value in series.items()]
+        lines += [
+            f'vllm:cache_config_info{{block_size="{self.block_size}",engine="0",num_gpu_blocks="{self.blocks}"}} 1.0',
+            f"process_start_time_seconds {self.started_at}",
+        ]
+        return web.Response(text="\n".join(lines) + "\n")
+
+
+@contextmanager
+def fault_engine(folder: Path, **faults: Any) -> Iterator[FaultEngine]:
+    """An engine with these faults."""
+    with FaultEngine(folder, Faults(**faults)) as engine:
+        yield engine
