@@ -25,7 +25,9 @@ HASH_LABEL = "rollouts-pod-template-hash"
 
 _MAX_NAME = 63 - len("-canary")
 _DNS_1035 = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
-_AMBIGUOUS = re.compile(r"[-+]?[.\d].*|y|n|yes|no|on|off|true|false|null|~|=|<<|", re.IGNORECASE | re.DOTALL)
+_AMBIGUOUS = re.compile(
+    r"[-+]?\.?\d[-+\d.,_:a-fxotz ]*|[-+]?\.(inf|nan)|y|n|yes|no|on|off|true|false|null|~|=|<<|", re.I
+)
 
 
 @dataclass(frozen=True, kw_only=True)

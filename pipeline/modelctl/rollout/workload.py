@@ -156,6 +156,7 @@ def _puller(release: ServedRelease, environment: Environment) -> Manifest:
     secret = environment.store.credentials_secret
     variables: list[Json] = [
         {"name": "HOME", "value": SCRATCH},
+        {"name": "MODELCTL_STATE_DIR", "value": f"{SCRATCH}/modelctl"},
         {"name": "MODELCTL_STORE_ENDPOINT", "value": environment.store.endpoint},
         {"name": "MODELCTL_STORE_BUCKET", "value": environment.store.bucket},
     ]

@@ -1,0 +1,31 @@
+"""Options and fixtures of the whole suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write the golden files anew; review them with git diff"
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(path, text)`: the text is what `tests/golden/<path>` holds; `--update-golden` writes it instead."""
+
+    def compare(path: str, text: str) -> None:
+        file = GOLDEN / path
+        if request.config.getoption("--update-golden"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        assert file.is_file(), f"no {file}: run pytest --update-golden and review it"
+        assert text == file.read_text(encoding="utf-8"), f"{file} differs: if that is meant, run pytest --update-golden"
+
+    return compare

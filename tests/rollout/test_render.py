@@ -1,0 +1,67 @@
+"""Rendered folders, as golden files of three kinds of environment: `pytest --update-golden` writes them anew."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from modelctl.errors import InputError
+from modelctl.rollout.render import FILES, render
+from tests.support.rollouts import a_release, a_serving, an_environment
+
+GATEWAY = {
+    "kind": "gateway-api",
+    "gateway": {"name": "public", "namespace": "gateways"},
+    "hostnames": ["llm.example.com"],
+}
+KINDS: dict[str, tuple[dict[str, Any], int]] = {
+    "replicas": ({}, 1),
+    "gateway": ({"router": GATEWAY, "replicas": 2, "gpu": {"spare": 8, "product": "NVIDIA-H100-80GB-HBM3"}}, 4),
+    "cpu": ({"gpu": {"count": 0, "spare": 1}, "replicas": 4, "engine": {"block_size": 128, "memory": "6Gi"}}, 1),
+}
+
+
+def rendered(kind: str) -> dict[str, str]:
+    changes, gpus = KINDS[kind]
+    return dict(render(a_release(), a_serving(gpus=gpus), an_environment(**changes)).files)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_is_as_reviewed(kind: str, golden: Callable[[str, str], None]) -> None:
+    files = rendered(kind)
+    assert set(files) <= set(FILES)
+    for name, text in files.items():
+        golden(f"rollout/{kind}/{name}", text)
+
+
+def test_equal_input_gives_equal_bytes() -> None:
+    assert rendered("gateway") == rendered("gateway")
+
+
+def test_one_changed_field_makes_a_diff_of_that_field_only() -> None:
+    before = render(a_release(), a_serving(), an_environment()).files
+    after = render(a_release(), a_serving(), an_environment(engine__memory="96Gi")).files
+    changed = [
+        line
+        for name in before
+        for line in difflib.unified_diff(before[name].splitlines(), after[name].splitlines(), lineterm="", n=0)
+        if line[0] in "+-" and not line.startswith(("+++", "---"))
+    ]
+    assert {line.strip("+- ") for line in changed} == {"memory: 64Gi", "memory: 96Gi"}
+
+
+@pytest.mark.parametrize(
+    ("serving", "changes", "words"),
+    [
+        (a_serving(max_model_len=None), {}, "max_model_len is not set"),
+        (a_serving(image=None), {}, "no engine image"),
+        (a_serving(gpus=2), {"gpu": {"count": 1, "spare": 1}}, "tensor_parallel_size is 2"),
+    ],
+)
+def test_what_is_left_open_is_refused_and_not_guessed(serving: Any, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        render(a_release(), serving, an_environment(**changes))
+    assert caught.value.remedy
