@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -208,3 +212,32 @@ def test_a_full_disk_is_said_before_the_download(
     with pytest.raises(CannotDecideError, match=r"0\.0 GB free") as caught:
         resolve(REPO, tmp_path)
     assert "MODELCTL_STATE_DIR" in (caught.value.remedy or "")
+
+
+def test_ctrl_c_ends_a_stalled_download_at_once_and_leaves_nothing_half_done(
+    hub: LocalHub, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    hub.push(REPO, files)
+    hub.faults.stalled = {"model-00001-of-00002.safetensors", "config.json"}
+    program = (
+        "import pathlib, sys; from modelctl.model.sources import resolve_source; "
+        f"resolve_source({REPO!r}, base=pathlib.Path(), store=pathlib.Path(sys.argv[1]))"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program, tmp_path / "store"], stderr=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 60
+        while sum("/lfs/" in line or "config.json" in line for line in hub.requests) < 3:
+            assert time.monotonic() < deadline, "the child never began to download"
+            assert child.poll() is None
+            time.sleep(0.05)
+        time.sleep(0.3)
+        begun = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        _, words = child.communicate(timeout=20)
+        assert time.monotonic() - begun < 10
+    finally:
+        child.kill()
+    assert child.returncode != 0
+    assert b"KeyboardInterrupt" in words
+    assert not list((tmp_path / "store").rglob(".*"))
+    assert not (tmp_path / "store" / "snapshots").exists()

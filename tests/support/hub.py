@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from types import TracebackType
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -28,6 +28,8 @@ class Faults:
     """Files sent with their last byte changed."""
     cut: dict[str, int] = field(default_factory=dict)
     """Files whose transfer breaks half way, and how many times it does."""
+    stalled: set[str] = field(default_factory=set)
+    """Files whose transfer stops half way and says nothing more until the server is closed."""
     longer: set[str] = field(default_factory=set)
     """Files sent with one byte more than listed."""
     listed_paths: dict[str, str] = field(default_factory=dict)
@@ -54,6 +56,7 @@ class LocalHub:
         self.repositories: dict[str, Repository] = {}
         self.requests: list[str] = []
         self.tokens: list[str | None] = []
+        self.closing = Event()
         self.page_size = 2
         """Entries on one page of a listing: small, so that every test turns pages."""
         hub = self
@@ -77,6 +80,7 @@ class LocalHub:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.closing.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -179,6 +183,11 @@ class _Handler(BaseHTTPRequestHandler):
             content = content[:-1] + bytes([content[-1] ^ 1])
         if path in faults.longer:
             content += b"x"
+        if path in faults.stalled:
+            self._send(200, content[: len(content) // 2], headers, length=len(content))
+            self.wfile.flush()
+            self.served.closing.wait()
+            return
         if faults.cut.get(path, 0) > 0:
             faults.cut[path] -= 1
             self._send(200, content[: len(content) // 2], headers, length=len(content))

@@ -256,7 +256,11 @@ def _measurements(tree: Tree, headers: Mapping[str, Header], upstream: Upstream 
         Measurement(name="files", value=len(tree.files)),
         Measurement(name="bytes", value=tree.size_bytes, unit="bytes"),
         Measurement(name="tensors", value=len(tensors)),
-        Measurement(name="parameters", value=sum(tensor.elements for tensor in tensors)),
+        Measurement(
+            name="parameters",
+            value=sum(tensor.elements for tensor in tensors),
+            parameters={"counted": "stored elements; packed weights count once per word"},
+        ),
         Measurement(
             name="tensor-bytes",
             value=sum(tensor.size_bytes for tensor in tensors),

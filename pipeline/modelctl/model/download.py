@@ -10,11 +10,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
@@ -58,7 +59,7 @@ def fetch(hub: Hub, upstream: Upstream, store: Store, progress: Progress) -> Pat
         (store.root / "blobs").mkdir(parents=True, exist_ok=True)
         _require_space(store, wanted)
         with progress.task(f"download {upstream.repo_id}", total=total, unit="bytes") as task:
-            _fetch_all(_Worker(hub=hub, upstream=upstream, store=store, task=task, stop=Event()), wanted)
+            _fetch_all(_Worker(hub=hub, upstream=upstream, store=store, task=task), wanted)
         return _lay_out(upstream, store)
 
 
@@ -69,7 +70,7 @@ def _fetch_all(worker: _Worker, wanted: Iterable[UpstreamFile]) -> None:
         for job in wait(jobs, return_when=FIRST_EXCEPTION).done:
             job.result()
     finally:
-        worker.stop.set()
+        worker.interrupt()
         pool.shutdown(cancel_futures=True)
 
 
@@ -79,7 +80,16 @@ class _Worker:
     upstream: Upstream
     store: Store
     task: Task
-    stop: Event
+    stop: Event = field(default_factory=Event)
+    sockets: set[socket.socket] = field(default_factory=set)
+    """Connections that a worker waits on."""
+
+    def interrupt(self) -> None:
+        """End every worker at once, also one that waits for a Hub that says nothing."""
+        self.stop.set()
+        for connection in list(self.sockets):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def ensure(self, file: UpstreamFile) -> None:
         """Bring one file into the store, or find it there."""
@@ -139,6 +149,10 @@ class _Worker:
                 answer.read()
             hf_raise_for_status(answer)
             self._require_commit(file, [step.headers for step in (*answer.history, answer)])
+            stream = answer.extensions.get("network_stream")
+            connection = stream.get_extra_info("socket") if stream is not None else None
+            if connection is not None:
+                self.sockets.add(connection)
             try:
                 for block in answer.iter_bytes(BLOCK_BYTES):
                     if self.stop.is_set():
@@ -146,6 +160,8 @@ class _Worker:
                     yield block
             except client_error():
                 return
+            finally:
+                self.sockets.discard(connection)
 
     def _require_commit(self, file: UpstreamFile, headers: Iterable[Mapping[str, str]]) -> None:
         for header in headers:
