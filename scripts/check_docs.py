@@ -15,8 +15,8 @@ from pathlib import Path
 
 import click
 
+import rules
 from modelctl import errors
-from modelctl.checks import CHECK_IDS
 from modelctl.cli.main import INTERRUPTED, cli
 from modelctl.settings import load_workspace
 
@@ -25,7 +25,6 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-RULE = re.compile(r"""["'](?P<rule>[a-z-]+\.[a-z0-9]+(?:-[a-z0-9]+)*)["']""")
 HOSTS = re.compile(r"pypi\.org|pythonhosted\.org|download\.pytorch\.org|npmjs\.(?:com|org)|registry-1\.docker\.io")
 MACHINE_PATHS = re.compile(r"(?<![\w./-])/(?:work|root|home|Users|opt)/")
 
@@ -163,21 +162,11 @@ def bad_settings() -> Iterator[str]:
     yield from (f"docs/settings.md: the variable of {key} is {actual[key]}" for key in sorted(wrong))
 
 
-def rules_in_code() -> set[str]:
-    """Every rule that the package names: a string `<check>.<rule>`."""
-    found: set[str] = set()
-    for path in (ROOT / "pipeline" / "modelctl").rglob("*.py"):
-        for match in RULE.finditer(path.read_text(encoding="utf-8")):
-            if match["rule"].partition(".")[0] in CHECK_IDS:
-                found.add(match["rule"])
-    return found
-
-
 def bad_rules() -> Iterator[str]:
     """Rules that docs/checks.md leaves out or that no code has."""
     text = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
     written = set(re.findall(r"^- `([a-z-]+\.[a-z0-9-]+)`", text, re.MULTILINE))
-    actual = rules_in_code()
+    actual = rules.rules()
     yield from (f"docs/checks.md: rule {rule} is not described" for rule in sorted(actual - written))
     yield from (f"docs/checks.md: no code has the rule {rule}" for rule in sorted(written - actual))
 
