@@ -1,109 +1,158 @@
-"""A tree lists every byte below a folder, and its digest names exactly those bytes."""
+"""A folder as a list of hashed files: nothing ignored, nothing from outside, one digest for the same bytes."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modelctl.errors import InputError
-from modelctl.model.tree import scan_tree
+from modelctl.model.tree import FileEntry, Tree, scan_tree
+from tests.support.models import tiny_llama
 
 
-def folder_of(root: Path, **files: str) -> Path:
-    root.mkdir(exist_ok=True)
-    for name, text in files.items():
-        path = root / name.replace("__", "/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+def files(root: Path, **contents: str) -> Path:
+    for name, content in contents.items():
+        (root / name).write_text(content)
     return root
 
 
-def test_the_digest_is_what_the_docstring_says(tmp_path: Path) -> None:
-    tree = scan_tree(folder_of(tmp_path / "m", b="two", a="one"))
-    lines = b"".join(
-        name + b"\0" + str(len(text)).encode() + b"\0" + hashlib.sha256(text).hexdigest().encode() + b"\n"
-        for name, text in ((b"a", b"one"), (b"b", b"two"))
+def test_the_digest_of_a_known_folder_never_changes(tmp_path: Path) -> None:
+    """The figure is part of published records: a change of it is a change of format."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "config.json").write_bytes(b"{}")
+    (tmp_path / "sub" / "ä.bin").write_bytes(b"\0\1")
+    listing = b"".join(
+        path + b"\0%d\0" % len(content) + hashlib.sha256(content).hexdigest().encode() + b"\n"
+        for path, content in ((b"config.json", b"{}"), ("sub/ä.bin".encode(), b"\0\1"))
     )
-    assert tree.digest == "sha256:" + hashlib.sha256(lines).hexdigest()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda root: (root / "a").write_text("onf"),
-        lambda root: (root / "a").rename(root / "c"),
-        lambda root: (root / "extra").write_text(""),
-        lambda root: (root / "b").unlink(),
-    ],
-)
-def test_every_change_moves_the_digest(tmp_path: Path, change: object) -> None:
-    root = folder_of(tmp_path / "m", a="one", b="two")
-    before = scan_tree(root).digest
-    change(root)  # type: ignore[operator]
-    assert scan_tree(root).digest != before
-
-
-def test_the_place_does_not_move_the_digest(tmp_path: Path) -> None:
-    first = scan_tree(folder_of(tmp_path / "m", a="one", sub__b="two"))
-    second = scan_tree(folder_of(tmp_path / "n", sub__b="two", a="one"))
-    assert first.digest == second.digest
+    assert scan_tree(tmp_path).digest == "sha256:" + hashlib.sha256(listing).hexdigest()
+    assert scan_tree(tmp_path).digest == "sha256:f25f159e93dbfcc5fdafc6e5729ada3cb990ff1408464ab8c2f855d71d3db1a7"
 
 
 def test_hidden_files_and_folders_count(tmp_path: Path) -> None:
-    root = folder_of(tmp_path / "m", a="one")
-    for name in (".git/x.py", ".cache/huggingface/x.py", "__pycache__/x.py"):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text("x")
-    assert {entry.path for entry in scan_tree(root).files} == {
-        "a",
-        ".git/x.py",
-        ".cache/huggingface/x.py",
-        "__pycache__/x.py",
-    }
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "config").write_text("x")
+    (tmp_path / ".hidden").write_text("x")
+    assert [entry.path for entry in scan_tree(tmp_path).files] == [".git/config", ".hidden"]
 
 
-def test_what_is_no_plain_file_is_a_problem_not_silence(tmp_path: Path) -> None:
-    root = folder_of(tmp_path / "m", a="one", sub__b="two")
-    outside = tmp_path / "secret"
-    outside.write_text("s")
-    (root / "out").symlink_to(outside)
-    (root / "gone").symlink_to(root / "nowhere")
-    (root / "loop").symlink_to(root / "loop")
-    (root / "linked").symlink_to(root / "sub")
-    (root / "inside").symlink_to(root / "a")
-    (root / "A").write_text("clash")
-    (root / "new\nline").write_text("x")
-    os.mkfifo(root / "pipe")
-    tree = scan_tree(root)
-    assert {problem.path: problem.kind for problem in tree.problems} == {
-        "out": "link-outside",
-        "gone": "broken-link",
-        "loop": "broken-link",
-        "linked": "special-file",
-        "a": "case-clash",
-        "pipe": "special-file",
-        "new\\nline": "control-characters",
-    }
-    assert {entry.path for entry in tree.files} == {"a", "A", "inside", "sub/b"}
+def test_the_digest_depends_on_path_and_bytes_only(tmp_path: Path) -> None:
+    one, two = tiny_llama(tmp_path / "one"), tiny_llama(tmp_path / "two")
+    os.utime(two / "config.json", (1, 1))
+    (two / "config.json").chmod(0o600)
+    assert scan_tree(one).digest == scan_tree(two).digest
+    (two / "config.json").rename(two / "Config.json")
+    assert scan_tree(one).digest != scan_tree(two).digest
 
 
-def test_links_into_a_given_blob_store_are_followed(tmp_path: Path) -> None:
-    blobs = folder_of(tmp_path / "blobs", abc="weights")
-    shared = folder_of(tmp_path / "shared", deep="deeper")
-    (blobs / "hop").symlink_to(shared / "deep")
-    snapshot = folder_of(tmp_path / "snapshot")
-    (snapshot / "model").symlink_to("../blobs/abc")
-    (snapshot / "other").symlink_to("../blobs/hop")
-    tree = scan_tree(snapshot, link_roots=[blobs, shared])
-    assert [entry.path for entry in tree.files] == ["model", "other"]
+def test_links_inside_are_followed(tmp_path: Path) -> None:
+    files(tmp_path, real="x")
+    (tmp_path / "link").symlink_to("real")
+    tree = scan_tree(tmp_path)
+    assert [entry.path for entry in tree.files] == ["link", "real"]
     assert tree.problems == ()
 
 
-def test_no_folder_and_an_empty_folder_are_input_errors(tmp_path: Path) -> None:
+def _outside(root: Path) -> None:
+    (root / "bad").symlink_to("/etc/hostname" if Path("/etc/hostname").exists() else "/etc/passwd")
+
+
+def _parent(root: Path) -> None:
+    (root.parent / "secret").write_text("x")
+    (root / "bad").symlink_to("../secret")
+
+
+def _two_hops(root: Path) -> None:
+    (root.parent / "secret").write_text("x")
+    (root / "hop").symlink_to("../secret")
+    (root / "bad").symlink_to("hop")
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (_outside, "link-outside"),
+        (_parent, "link-outside"),
+        (_two_hops, "link-outside"),
+        (lambda root: (root / "bad").symlink_to("nothing"), "broken-link"),
+        (lambda root: (root / "bad").symlink_to("bad"), "broken-link"),
+        (lambda root: os.mkfifo(root / "bad"), "special-file"),
+        (lambda root: (root / "bad").symlink_to("."), "special-file"),
+    ],
+)
+def test_whatever_is_no_plain_file_is_a_problem(tmp_path: Path, make: Callable[[Path], object], kind: str) -> None:
+    root = tmp_path / "model"
+    root.mkdir()
+    files(root, good="x")
+    make(root)
+    tree = scan_tree(root)
+    assert ("bad", kind) in [(problem.path, problem.kind) for problem in tree.problems]
+    assert "bad" not in tree.by_path
+
+
+def test_links_may_lead_into_the_named_folders_only(tmp_path: Path) -> None:
+    root, blobs, other = tmp_path / "model", tmp_path / "blobs", tmp_path / "blobs2"
+    for folder in (root, blobs, other):
+        folder.mkdir()
+        files(folder, file="x")
+    (root / "good").symlink_to("../blobs/file")
+    (root / "bad").symlink_to("../blobs2/file")
+    tree = scan_tree(root, link_roots=[blobs])
+    assert [entry.path for entry in tree.files] == ["file", "good"]
+    assert [problem.path for problem in tree.problems] == ["bad"]
+
+
+@pytest.mark.parametrize("name", [b"a\nb", b"a\x1bb", b"a\x7f", b"\xff"])
+def test_names_that_cannot_be_shown_are_problems(tmp_path: Path, name: bytes) -> None:
+    files(tmp_path, good="x")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text("x")
+    tree = scan_tree(tmp_path)
+    assert [problem.kind for problem in tree.problems] == ["control-characters"]
+    assert tree.problems[0].path.isprintable()
+
+
+def test_names_that_differ_only_in_case(tmp_path: Path) -> None:
+    files(tmp_path, config="x", Config="y")
+    if len(list(tmp_path.iterdir())) == 2:
+        assert [problem.kind for problem in scan_tree(tmp_path).problems] == ["case-clash"]
+
+
+def test_a_missing_an_empty_and_a_huge_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="not a folder"):
         scan_tree(tmp_path / "none")
     with pytest.raises(InputError, match="empty"):
-        scan_tree(folder_of(tmp_path / "m"))
+        scan_tree(tmp_path)
+    monkeypatch.setattr("modelctl.model.tree.MAX_FILES", 2)
+    files(tmp_path, a="x", b="x", c="x")
+    with pytest.raises(InputError, match="more than 2 files"):
+        scan_tree(tmp_path)
+
+
+def test_only_listed_files_have_a_location(tmp_path: Path) -> None:
+    tree = scan_tree(files(tmp_path, a="x"))
+    assert tree.location("a").read_text() == "x"
+    with pytest.raises(KeyError):
+        tree.location("../a")
+
+
+def entry(path: str, size: int, sha256: str) -> FileEntry:
+    return FileEntry(path=path, size_bytes=size, sha256=sha256)
+
+
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=5)
+entries = st.builds(entry, names, st.integers(0, 1 << 50), st.sampled_from(["a" * 64, "b" * 64]))
+lists = st.lists(entries, max_size=4, unique_by=lambda item: item.path)
+
+
+@given(lists, lists)
+def test_two_lists_have_one_digest_only_when_they_are_equal(one: list[FileEntry], two: list[FileEntry]) -> None:
+    first = Tree(root=Path(), files=tuple(one)).digest
+    second = Tree(root=Path(), files=tuple(two)).digest
+    assert (first == second) == (sorted(one, key=str) == sorted(two, key=str))
+    assert Tree(root=Path(), files=tuple(reversed(one))).digest == first

@@ -133,7 +133,7 @@ def release_folder(registry_root: Path, name: str, version: str) -> Path:
 def parse_release_id(text: str) -> tuple[str, str]:
     """Split `name@version`. Raises `InputError` when either part is malformed."""
     name, _, version = text.partition("@")
-    if not re.match(NAME_PATTERN, name) or not re.match(VERSION_PATTERN, version):
+    if not re.fullmatch(NAME_PATTERN, name) or not re.fullmatch(VERSION_PATTERN, version):
         raise InputError(f"'{text}' is not NAME@VERSION", remedy="write for example smollm2-135m@1.0.0")
     return name, version
 
