@@ -48,7 +48,8 @@ def imported_by(path: Path) -> set[str]:
             names.update(alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             names.add(node.module.partition(".")[0])
-    return names - OURS - set(sys.stdlib_module_names)
+    beside = {other.stem for other in path.parent.glob("*.py")}
+    return names - OURS - beside - set(sys.stdlib_module_names)
 
 
 def test_everything_imported_is_locked() -> None:
