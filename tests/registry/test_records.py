@@ -16,9 +16,11 @@ from modelctl.registry.records import (
     SourceRecord,
     list_records,
     load_record,
+    proposed_releases,
     version_order,
 )
 from tests.registry.test_verify import a_tree
+from tests.support.publication import RELEASE_FILE
 from tests.support.reports import DIGEST
 
 
@@ -82,3 +84,12 @@ def test_a_record_that_was_edited_is_an_error(tmp_path: Path) -> None:
     path.write_text(record.to_yaml().replace("size_bytes: 3", "size_bytes: 4"))
     with pytest.raises(InputError, match="the files listed make"):
         load_record(tmp_path, "tiny", "1.0.0")
+
+
+def test_a_release_without_a_record_is_proposed(tmp_path: Path) -> None:
+    write(tmp_path, "1.0.0")
+    for version in ("1.0.0", "1.10.0", "1.9.0"):
+        folder = tmp_path / "registry" / "tiny" / version
+        folder.mkdir(exist_ok=True)
+        (folder / "release.yaml").write_text(RELEASE_FILE.format(name="tiny", version=version))
+    assert [metadata.version for metadata in proposed_releases(tmp_path)] == ["1.9.0", "1.10.0"]

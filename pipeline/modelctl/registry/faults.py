@@ -70,6 +70,8 @@ def translated(action: str, place: Place) -> Iterator[None]:
         raise _by_code(action, place, code, _first(r"<Message>([^<]*)</Message>", words), status=status) from error
     except ServerError as error:
         raise _by_code(action, place, "", "", status=str(error.status_code)) from error
+    except SyntaxError as error:  # what Python's XML parser raises: the answer is no XML
+        raise _not_s3(action, place, "without XML") from error
     except (MinioException, ValueError) as error:
         raise StoreError(f"cannot {action}: {error} ({place})", remedy="modelctl config show") from error
     except urllib3.exceptions.HTTPError as error:
@@ -92,11 +94,15 @@ def _by_code(action: str, place: Place, code: str, message: str, *, status: str 
     if code in _REFUSED or status in ("401", "403"):
         return StoreError(f"cannot {action}: {place} refused the access key ({detail})", remedy=_KEYS)
     if not code:
-        return StoreError(
-            f"cannot {action}: {place.endpoint} answered HTTP {status}, and not as an S3 server does",
-            remedy="check store.endpoint: the S3 API's address, not the console's (modelctl config show)",
-        )
+        return _not_s3(action, place, f"HTTP {status}")
     return StoreError(f"cannot {action}: {detail} ({place})", remedy="see the log of the object store")
+
+
+def _not_s3(action: str, place: Place, what: str) -> StoreError:
+    return StoreError(
+        f"cannot {action}: {place.endpoint} answered {what}, and not as an S3 server does",
+        remedy="check store.endpoint: the S3 API's address, not the console's (modelctl config show)",
+    )
 
 
 def _connection(action: str, place: Place, error: Exception) -> StoreError:

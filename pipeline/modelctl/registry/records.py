@@ -15,7 +15,7 @@ from pydantic import Field, StringConstraints
 
 from modelctl.documents import Document, load_document
 from modelctl.errors import InputError
-from modelctl.model.release import Metadata, release_folder
+from modelctl.model.release import Metadata, load_release, release_folder
 from modelctl.registry.manifest import Digest, Served, Sha256, Timestamp
 
 RECORD_FILE = "record.yaml"
@@ -96,6 +96,13 @@ def list_records(root: Path) -> tuple[Record, ...]:
     paths = (root / "registry").glob(f"*/*/{RECORD_FILE}")
     records = [load_record(root, path.parent.parent.name, path.parent.name) for path in paths]
     return tuple(sorted(records, key=lambda r: (r.metadata.name, version_order(r.metadata.version))))
+
+
+def proposed_releases(root: Path) -> tuple[Metadata, ...]:
+    """Every release that has a release file and no record, in that order. Raises `InputError` if malformed."""
+    paths = (root / "registry").glob("*/*/release.yaml")
+    found = [load_release(path).metadata for path in paths if not path.with_name(RECORD_FILE).exists()]
+    return tuple(sorted(found, key=lambda metadata: (metadata.name, version_order(metadata.version))))
 
 
 def version_order(version: str) -> tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]:

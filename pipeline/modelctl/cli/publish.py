@@ -1,0 +1,126 @@
+"""`modelctl publish NAME@VERSION`: upload an admitted release once, record it and tag it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from modelctl.registry.publish import Published
+
+
+@click.command(
+    epilog="Exit codes: 0 published (now or before), 1 refused, 2 usage, 3 the store or git could not do it, "
+    "130 interrupted."
+)
+@click.argument("release", metavar="NAME@VERSION")
+@click.option(
+    "--report", "report_path", metavar="FILE", type=click.Path(path_type=Path),
+    help="The admission's report; by default the one that modelctl admit kept.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Check everything, say what would be sent, and write nothing.")
+@click.option("--json", "json_target", metavar="FILE|-", help="Also write the result as JSON; - is stdout.")
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+def publish(release: str, report_path: Path | None, dry_run: bool, json_target: str | None, quiet: bool) -> None:
+    """Upload an admitted release once, record it in git and tag it.
+
+    The report must admit exactly the bytes on this disk, whole, under the policy that holds now. Running the command
+    again finishes what an interruption left, and sends nothing that is there. A release never changes: other bytes
+    need a new version.
+
+    \b
+    modelctl publish qwen3-4b@1.2.0 --dry-run
+    modelctl publish qwen3-4b@1.2.0
+    """
+    from modelctl.admission.policy import load_policy
+    from modelctl.admission.report import Report
+    from modelctl.admission.subject import release_path
+    from modelctl.cli.output import console, write_json
+    from modelctl.cli.progress import shown
+    from modelctl.model.release import load_release
+    from modelctl.model.sources import resolve_source
+    from modelctl.registry.eligibility import read_report, served_tree
+    from modelctl.registry.publish import publish as run
+    from modelctl.registry.store import ObjectStore
+    from modelctl.settings import load_workspace
+
+    workspace = load_workspace(Path.cwd())
+    proposal = load_release(release_path(release, workspace.root))
+    policy = load_policy(proposal.spec.policy or workspace.settings.policy, workspace.root)
+    metadata = proposal.metadata
+    kept = report_path or workspace.state / "evidence" / metadata.name / metadata.version / "report.json"
+    report = Report.from_json(read_report(kept, release), origin=str(kept))
+    store = ObjectStore.open(workspace.settings.store, state=workspace.state)
+    with shown(quiet=quiet) as progress:
+        tree = served_tree(
+            report,
+            state=workspace.state,
+            source=lambda: (
+                resolve_source(
+                    proposal.spec.source, base=workspace.root, store=workspace.state / "store", progress=progress
+                ).tree
+            ),
+            progress=progress,
+        )
+        result = run(
+            workspace,
+            release,
+            report_path=kept,
+            tree=tree,
+            store=store,
+            policy_digest=policy.digest,
+            progress=progress,
+            dry_run=dry_run,
+        )
+    if json_target:
+        write_json(json_target, _as_json(result, dry_run=dry_run))
+    _tell(result, dry_run=dry_run, out=console(stderr=json_target == "-"))
+
+
+def _tell(result: Published, *, dry_run: bool, out: Console) -> None:
+    from rich.filesize import decimal
+
+    sizes = [(word, result.bytes_of(action)) for action, word in _WORDS.items()]
+    if dry_run:
+        out.print(f"{result.release}: may be published; nothing was written", style="bold")
+    elif result.manifest_existed and not result.bytes_of("send"):
+        out.print(f"{result.release}: published already, with these very bytes", style="bold green")
+    else:
+        out.print(f"{result.release}: published", style="bold green")
+    out.print(f"\nfiles        {len(result.steps)} at {result.served.uri}/")
+    moved = ", ".join(f"{decimal(size)} {word}" for word, size in sizes if size) or "nothing to send"
+    out.print(f"bytes        {moved}")
+    out.print(f"served tree  {result.served.tree_digest}")
+    out.print(f"signed by    {result.key_id}")
+    if result.commit:
+        out.print(f"git          commit {result.commit[:12]}, tag {result.tag}")
+        out.print("\nnext: git push --follow-tags", style="bold")
+        out.print(f"      modelctl rollout {result.release} --env ENVIRONMENT", style="bold")
+    else:
+        out.print(f"\nnext: modelctl publish {result.release}", style="bold")
+
+
+_WORDS = {"send": "sent", "copy": "copied on the server", "keep": "there already"}
+
+
+def _as_json(result: Published, *, dry_run: bool) -> str:
+    body = {
+        "release": result.release,
+        "uri": result.served.uri,
+        "served_digest": result.served.tree_digest,
+        "size_bytes": result.served.size_bytes,
+        "files": [{**asdict(step.entry), "action": step.action} for step in result.steps],
+        "dry_run": dry_run,
+        "published_before": result.manifest_existed,
+        "store_enforces_absence": result.conditional,
+        "commit": result.commit,
+        "tag": result.tag,
+        "key_id": result.key_id,
+    }
+    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,112 @@
+"""`publish`, `pull` and `list` as a person runs them, on a real repository and a real S3 server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from modelctl.admission.policy import load_policy
+from modelctl.model.tree import scan_tree
+from modelctl.services.process import running
+from modelctl.services.s3 import embedded_s3, s3_folder, s3_server
+from tests.support.command import modelctl
+from tests.support.publication import Proposal, propose
+
+MODEL = {"config.json": b"{}\n", "model.safetensors": b"\0" * 5000}
+
+
+@pytest.fixture
+def proposal(tmp_path: Path) -> Proposal:
+    made = propose(tmp_path / "repository", files=MODEL)
+    (made.root / "modelctl.yaml").write_text("policy: demo\nsigning: {key: key}\n")
+    made.git.run("commit", "--quiet", "--all", "--message", "Set the policy")
+    made.admit(policy_digest=load_policy("demo", made.root).digest)
+    return made
+
+
+@pytest.fixture
+def secret(proposal: Proposal) -> Iterator[str]:
+    """The embedded server runs; its secret must be seen nowhere."""
+    state = proposal.workspace.state
+    with running(s3_server(s3_folder(state))):
+        found = embedded_s3(state)
+        assert found is not None
+        yield found.credentials.secret_key
+
+
+@pytest.mark.services
+def test_from_proposed_to_pulled(proposal: Proposal, secret: str, tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def run(*arguments: str | Path) -> str:
+        done = modelctl(*arguments, cwd=proposal.root)
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout + done.stderr)
+        return done.stdout
+
+    assert "proposed" in run("list")
+    assert "nothing was written" in run("publish", "tiny@1.0.0", "--report", proposal.report, "--dry-run")
+    first = run("publish", "tiny@1.0.0", "--report", proposal.report)
+    assert "tiny@1.0.0: published" in first
+    assert "next: git push --follow-tags" in first
+    again = json.loads(run("publish", "tiny@1.0.0", "--report", proposal.report, "--json", "-"))
+    assert again["published_before"] is True
+    assert again["commit"] == proposal.git.head()
+    assert [file["action"] for file in again["files"]] == ["keep", "keep"]
+    assert "verified against the record in git" in run("pull", "tiny@1.0.0", tmp_path / "pulled")
+    assert scan_tree(tmp_path / "pulled").digest == again["served_digest"]
+    [row] = json.loads(run("list", "--json"))
+    assert (row["release"], row["state"], row["served_digest"]) == ("tiny@1.0.0", "published", again["served_digest"])
+    assert "published" in run("list", "tiny")
+    assert secret not in "".join(said)
+    assert secret not in "".join(path.read_text() for path in proposal.folder.iterdir())
+
+
+@pytest.mark.services
+def test_the_evidence_that_admit_kept_is_found(proposal: Proposal, secret: str) -> None:
+    kept = proposal.workspace.state / "evidence" / "tiny" / "1.0.0" / "report.json"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(proposal.report.read_bytes())
+    done = modelctl("publish", "tiny@1.0.0", cwd=proposal.root)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.services
+def test_a_quantised_tree_comes_from_staging(proposal: Proposal, secret: str) -> None:
+    made = proposal.workspace.state / "staging" / "made"
+    made.mkdir(parents=True)
+    (made / "config.json").write_text("{}")
+    digest = scan_tree(made).digest
+    made.rename(made.with_name(digest.removeprefix("sha256:")))
+    report = json.loads(proposal.report.read_text())
+    report["model"]["served_digest"] = digest
+    proposal.report.write_text(json.dumps(report))
+    done = modelctl("publish", "tiny@1.0.0", "--report", proposal.report, "--json", "-", cwd=proposal.root)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["served_digest"] == digest
+    made.with_name(digest.removeprefix("sha256:")).joinpath("config.json").unlink()
+    made.with_name(digest.removeprefix("sha256:")).rmdir()
+    gone = modelctl("publish", "tiny@1.0.0", "--report", proposal.report, cwd=proposal.root)
+    assert gone.returncode == 1
+    assert "modelctl admit tiny@1.0.0 makes it again" in gone.stderr
+
+
+def test_what_stands_in_the_way_is_said_with_the_next_command(proposal: Proposal, tmp_path: Path) -> None:
+    cases = (
+        (("publish", "tiny@1.0.0"), 2, "modelctl admit tiny@1.0.0"),
+        (("publish", "tiny@9.0.0"), 2, "this registry proposes: tiny@1.0.0"),
+        (("publish", "tiny"), 2, "NAME@VERSION"),
+        (("publish", "tiny@1.0.0", "--report", proposal.report), 2, "modelctl services up"),
+        (("pull", "tiny@1.0.0", tmp_path / "x"), 2, "modelctl services up"),
+        (("pull", "tiny", tmp_path / "x"), 2, "NAME@VERSION"),
+    )
+    for arguments, code, words in cases:
+        done = modelctl(*arguments, cwd=proposal.root)
+        assert done.returncode == code, (arguments, done.stderr)
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
+    assert "no release of other" in modelctl("list", "other", cwd=proposal.root).stderr
+    assert json.loads(modelctl("list", "other", "--json", cwd=proposal.root).stdout) == []

@@ -1,0 +1,60 @@
+"""A server that speaks as much S3 as its faults need: every request gets the answer that a test has set."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+Answer = tuple[int, str, bytes]
+"""Status, content type, body."""
+
+
+@dataclass
+class BrokenS3:
+    """What the server answers, and what it was asked: (method, path, headers in lower case)."""
+
+    answer: Callable[[str, str, dict[str, str]], Answer | None]
+    """None closes the connection without a word."""
+    requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+    url: str = ""
+
+
+@contextmanager
+def broken_s3(answer: Callable[[str, str, dict[str, str]], Answer | None]) -> Iterator[BrokenS3]:
+    """The server, on a port of its own, for the time of a `with` block."""
+    state = BrokenS3(answer=answer)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_one(self) -> None:
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            self.rfile.read(int(headers.get("content-length", 0)))
+            state.requests.append((self.command, self.path, headers))
+            reply = state.answer(self.command, self.path, headers)
+            if reply is None:
+                self.close_connection = True
+                return
+            status, content_type, body = reply
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = handle_one  # noqa: N815 - names that http.server calls
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of http.server
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        state.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield state
+        finally:
+            server.shutdown()
