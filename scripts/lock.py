@@ -46,6 +46,7 @@ def locks() -> list[Lock]:
     document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     project, extras = document["project"], document["project"]["optional-dependencies"]
     return [
+        Lock(file="pip.txt", about="what installs everything else, into both environments", roots=("pip",)),
         Lock(
             file="core.txt",
             about="modelctl, the tokenizer check and the embedded services (stage core)",

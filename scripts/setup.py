@@ -76,7 +76,7 @@ def make_venv(folder: Path) -> None:
     ):
         return
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-    pip(folder, "--upgrade", "pip")
+    pip(folder, "-r", "requirements/pip.txt")
 
 
 def install_core() -> None:
@@ -116,7 +116,7 @@ def build_model() -> None:
 STAGES = {
     "core": Stage(
         "modelctl, tokenizer libraries, linters and test tools into .venv (about 0.6 GB)",
-        (ROOT / "pyproject.toml", LOCKS / "core.txt", LOCKS / "dev.txt"),
+        (ROOT / "pyproject.toml", LOCKS / "pip.txt", LOCKS / "core.txt", LOCKS / "dev.txt"),
         VENV,
         install_core,
     ),
@@ -128,7 +128,7 @@ STAGES = {
     ),
     "engine": Stage(
         "vLLM for the CPU into .venv-engine (about 2.5 GB)",
-        (LOCKS / "engine-cpu.txt", LOCKS / "engine-torch.txt", LOCKS / "engine-vllm.txt"),
+        (LOCKS / "pip.txt", LOCKS / "engine-cpu.txt", LOCKS / "engine-torch.txt", LOCKS / "engine-vllm.txt"),
         ENGINE,
         install_engine,
     ),
