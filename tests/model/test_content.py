@@ -32,6 +32,10 @@ GADGETS = {
 }
 
 
+ONE_LONG_LINE = json.dumps({"你" * 99_999: 1}, ensure_ascii=False).encode()
+"""The window ends inside a character, for two shifts of three."""
+
+
 def archive(kind: str) -> bytes:
     sink = io.BytesIO()
     if kind == "zip":
@@ -69,6 +73,9 @@ def numpy_file() -> bytes:
         (raw_safetensors(b"{}      "), ContentKind.SAFETENSORS),
         (b"GGUF\x03\0\0\0" + b"\0" * 16, ContentKind.GGUF),
         *[(GADGETS[protocol], ContentKind.PICKLE) for protocol in GADGETS],
+        *[(GADGETS[protocol][:-1] + b"\xff rest", ContentKind.PICKLE) for protocol in GADGETS],
+        (GADGETS[0][:-1] + b"cno module\nhere\n.", ContentKind.PICKLE),
+        (b"(S'true'\niposix\nsystem\n.", ContentKind.PICKLE),
         *[(pickle.dumps({"a": [1, 2.5, "x"]}, protocol=protocol), ContentKind.PICKLE) for protocol in range(6)],
         *[(pickle.dumps([b"x" * 200_000], protocol=protocol), ContentKind.PICKLE) for protocol in range(2, 6)],
         (archive("zip"), ContentKind.ZIP),
@@ -88,6 +95,7 @@ def numpy_file() -> bytes:
         (b"\n<!-- hi -->\n<HTML lang=en>", ContentKind.HTML),
         (b'{"a": 1}', ContentKind.JSON),
         (json.dumps({f"k{i}": i for i in range(20_000)}).encode(), ContentKind.JSON),
+        *[(b" " * shift + ONE_LONG_LINE, ContentKind.JSON) for shift in range(3)],
         (b"import os\nos.system('x')\n", ContentKind.PYTHON),
         (b"#!/usr/bin/env python3\nprint(1)\n", ContentKind.PYTHON),
         (b"#!/bin/sh\ntrue\n", ContentKind.SHELL),
@@ -99,6 +107,8 @@ def numpy_file() -> bytes:
         (b"I love models.\n", ContentKind.TEXT),
         (b"(see below)\n.\n", ContentKind.TEXT),
         (b"cats\nand dogs\n.", ContentKind.TEXT),
+        (b"copyright\nholders\nReserve all rights\n", ContentKind.TEXT),
+        (b"(in short\nno code\n", ContentKind.TEXT),
         (b"\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0", ContentKind.BINARY),
         (b"\x80\xff\0\1", ContentKind.BINARY),
     ],

@@ -197,6 +197,60 @@ def test_a_listing_that_leaves_the_repository_is_refused(
     assert not is_plain_path(path)
 
 
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"size": None}, "gives no size for config.json"),
+        ({"size": True}, "gives no size for config.json"),
+        ({"oid": "main"}, "gives no hash for config.json"),
+        ({"lfs": {"oid": "short", "size": 1, "pointerSize": 1}}, "gives no hash for config.json"),
+    ],
+)
+def test_a_listing_without_size_or_hash_decides_nothing(
+    hub: LocalHub, files: dict[str, bytes], tmp_path: Path, changed: dict[str, object], words: str
+) -> None:
+    hub.push(REPO, files)
+    hub.faults.listed_as["config.json"] = changed
+    with pytest.raises(CannotDecideError, match=words):
+        resolve(REPO, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("what", "answer", "words"),
+    [
+        ("tree", {"error": "x"}, "did not answer with a list"),
+        ("tree", ["x"], "did not answer with a list"),
+        ("revision", {"id": REPO, "sha": "main", "siblings": []}, "resolved acme/tiny@main to 'main'"),
+    ],
+)
+def test_a_server_that_is_no_hub_decides_nothing(
+    hub: LocalHub, files: dict[str, bytes], tmp_path: Path, what: str, answer: object, words: str
+) -> None:
+    hub.push(REPO, files)
+    hub.faults.answer_instead[what] = answer
+    with pytest.raises(CannotDecideError, match=words):
+        resolve(REPO, tmp_path)
+
+
+def test_a_commit_that_resolves_to_another_decides_nothing(
+    hub: LocalHub, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    commit = hub.push(REPO, files)
+    hub.faults.answer_instead["revision"] = {"id": REPO, "sha": "0" * 40, "siblings": []}
+    with pytest.raises(CannotDecideError, match="not that commit"):
+        resolve(f"{REPO}@{commit}", tmp_path)
+
+
+def test_a_malformed_id_and_offline_mode_have_their_own_words(
+    hub: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match="no Hub id"):
+        resolve("acme/tiny--x", tmp_path)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(CannotDecideError, match="HF_HUB_OFFLINE is set"):
+        resolve(REPO, tmp_path)
+
+
 def test_a_repository_without_a_model_is_refused_before_it_is_downloaded(hub: LocalHub, tmp_path: Path) -> None:
     hub.push(REPO, {"README.md": b"data only"})
     with pytest.raises(InputError, match="not a model repository"):

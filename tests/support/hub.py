@@ -34,6 +34,10 @@ class Faults:
     """Files sent with one byte more than listed."""
     listed_paths: dict[str, str] = field(default_factory=dict)
     """Paths that the listing changes (`config.json` → `../config.json`)."""
+    listed_as: dict[str, dict[str, object]] = field(default_factory=dict)
+    """Keys of a file's listing that are replaced (`{"config.json": {"oid": None}}`)."""
+    answer_instead: dict[str, object] = field(default_factory=dict)
+    """What `revision` or `tree` answers instead, as a JSON value."""
     wrong_commit: bool = False
     """`X-Repo-Commit` names another commit."""
     after_listing: Callable[[], object] | None = None
@@ -119,6 +123,8 @@ def blob_sha1(content: bytes) -> str:
 class _Handler(BaseHTTPRequestHandler):
     served: LocalHub
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    """Head and body are two writes: without this each answer waits for a delayed acknowledgement."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
         """Stay quiet."""
@@ -147,6 +153,10 @@ class _Handler(BaseHTTPRequestHandler):
         entries = [describe(path, content) for path, content in sorted(files.items())]
         for entry in entries:
             entry["path"] = self.served.faults.listed_paths.get(str(entry["path"]), entry["path"])
+            entry.update(self.served.faults.listed_as.get(str(entry["path"]), {}))
+        if what in self.served.faults.answer_instead:
+            self._json(self.served.faults.answer_instead[what])
+            return
         if what == "revision":
             siblings = [_sibling(entry) for entry in entries]
             self._json({"id": repo_id, "modelId": repo_id, "sha": commit, "siblings": siblings, "tags": []})

@@ -6,6 +6,7 @@ Signatures are checked together with some structure behind them. Nothing is unpa
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import pickletools
@@ -21,7 +22,12 @@ _PYTHON = re.compile(
     rb"^(import [\w., ]+|from [\w.]+ import |def \w+\(.*|class \w+[(:].*|if __name__ ==.*|@\w[\w.]*(\(.*\))?\s*$)",
     re.MULTILINE,
 )
-_GLOBALS = {"GLOBAL", "STACK_GLOBAL", "INST", "REDUCE", "BUILD", "OBJ", "NEWOBJ", "EXT1", "EXT2", "EXT4"}
+MAX_OPCODES = 5000
+"""How far a pickle program is followed."""
+_MODULE_AND_NAME = re.compile(r"[^\W\d][\w.]* [^\W\d][\w.<>]*")
+_GLOBALS = {"GLOBAL", "STACK_GLOBAL", "INST"}
+_CALLS = {"REDUCE", "OBJ", "NEWOBJ", "NEWOBJ_EX", "BUILD"}
+_TUPLES = {"TUPLE", "EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "MARK"}
 _CLOSED_COMPRESSORS = (
     (b"\x1f\x8b\x08", "gzip"),
     (b"BZh", "bz2"),
@@ -163,33 +169,34 @@ def _is_pickle(head: bytes, size: int) -> bool:
     """Whether the bytes run as pickle code.
 
     Protocol 2 and later announce themselves; the two older ones are text-like, so they count only when the program ends
-    with the file or loads a global.
+    with the file, loads a global and ends, or has called one by then (what follows a call may be anything).
     """
     announced = len(head) > 2 and head[0] == 0x80 and 2 <= head[1] <= 5
     seen: set[str] = set()
     count = 0
     try:
         for opcode, argument, position in pickletools.genops(io.BytesIO(head)):
-            if opcode.name in ("GLOBAL", "INST") and not re.fullmatch(r"\S+ \S+", str(argument)):
-                return announced  # two lines of prose, no module and name
+            if opcode.name in ("GLOBAL", "INST") and not _MODULE_AND_NAME.fullmatch(str(argument)):
+                break  # lines of prose; a reader that runs them as pickle stops here
             seen.add(opcode.name)
             count += 1
             if opcode.name == "STOP":
                 whole = position is not None and position + 1 >= size
                 return announced or bool(seen & _GLOBALS) or (whole and count > 1)
-            if count >= 5000:
+            if count >= MAX_OPCODES:
                 break
-    except (ValueError, UnicodeDecodeError, AttributeError):
-        return (announced and count >= 2) or (count >= 8 and bool(seen & _GLOBALS) and size > len(head))
-    return announced or bool(seen & _GLOBALS)
+    except (ValueError, AttributeError):
+        pass  # the bytes stop being pickle code here
+    called = "INST" in seen or bool(seen & _GLOBALS and seen & _CALLS and seen & _TUPLES)
+    return called or (announced and count > 1)
 
 
 def _decode(head: bytes, size: int) -> str | None:
     if b"\0" in head:
         return None
-    cut = head if size <= len(head) else head[: head.rfind(b"\n") + 1] or head[:-4]
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
     try:
-        return cut.decode("utf-8-sig")
+        return decoder.decode(head, final=size <= len(head))
     except UnicodeDecodeError:
         return None
 
