@@ -1,0 +1,47 @@
+"""The child that parses hostile Python source and chat templates; it runs and imports none of them.
+
+Request: `{"units": [{"path": …, "certain": bool}], "templates": [text, …]}`. Result: for each unit `{"is_code",
+"error", "mentions"}`, for each template a list of problems.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from modelctl.scan.python_rules import is_code, mentions
+from modelctl.scan.template_rules import problems
+from modelctl.worker import serve
+
+
+def look(request: Any, progress: Callable[..., None]) -> dict[str, object]:
+    """Parse everything that is asked for."""
+    warnings.simplefilter("ignore")  # odd escapes in hostile source are not worth a line each
+    units = []
+    for unit in request["units"]:
+        units.append(_unit(Path(unit["path"]).read_bytes(), certain=bool(unit["certain"])))
+        progress(advance=1)
+    return {"units": units, "templates": [problems(template) for template in request["templates"]]}
+
+
+def _unit(source: bytes, *, certain: bool) -> dict[str, object]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        words = f"{type(error).__name__}: {error}"[:200]
+        return {"is_code": certain, "error": words if certain else None, "mentions": []}
+    if not certain and not is_code(tree):
+        return {"is_code": False, "error": None, "mentions": []}
+    try:
+        found = [asdict(mention) for mention in mentions(tree)]
+    except RecursionError:
+        return {"is_code": True, "error": "nested too deeply", "mentions": []}
+    return {"is_code": True, "error": None, "mentions": found}
+
+
+if __name__ == "__main__":
+    serve(look)
