@@ -1,0 +1,123 @@
+"""Where the documents of an evaluation come from: tasks that ship with the program, or named lm-eval tasks fetched
+beforehand.
+
+Fetching needs the network and never sees a model; evaluating sees a model and has no network. What was fetched is
+kept with its digest, and a child that loads a model gets a copy of it, so that it can't change the questions of a
+later run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelctl import worker
+from modelctl.accuracy.tools import MEASURING, versions, worker_environment
+from modelctl.errors import CannotDecideError
+from modelctl.isolation import Sandbox
+from modelctl.model.tree import scan_tree
+from modelctl.progress import Progress
+
+SHIPPED = Path(__file__).parent / "tasks"
+_NETWORK_VARIABLES = (
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE", "HF_ENDPOINT", "HF_TOKEN",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """The data of some tasks, at rest."""
+
+    tasks: tuple[str, ...]
+    digest: str
+    """`sha256:<hex>` of everything that the questions are made of."""
+    folder: Path | None
+    """What was fetched, laid out as a Hugging Face home; None when the tasks ship with the program."""
+
+
+def shipped_tasks() -> frozenset[str]:
+    """The names of the tasks that need no network."""
+    return frozenset(path.stem for path in SHIPPED.glob("*.yaml"))
+
+
+def prepare(
+    tasks: Sequence[str],
+    *,
+    cache: Path,
+    progress: Progress,
+    time_limit_s: float,
+    memory_limit_bytes: int,
+) -> Questions:
+    """Have the tasks' data on this disk. Raises `CannotDecideError` when they cannot be fetched or have changed
+    since."""
+    names = tuple(sorted(set(tasks)))
+    if shipped_tasks().issuperset(names):
+        return Questions(tasks=names, digest=_shipped_digest(names), folder=None)
+    identity = hashlib.sha256(json.dumps([names, dict(versions(MEASURING))]).encode()).hexdigest()
+    folder = cache / "questions" / identity
+    record = folder.with_suffix(".json")
+    if not record.is_file():
+        progress.note(f"fetching the questions of {', '.join(names)}")
+        _fetch(names, folder, time_limit_s=time_limit_s, memory_limit_bytes=memory_limit_bytes)
+        record.write_text(json.dumps({"digest": scan_tree(folder).digest}) + "\n", encoding="utf-8")
+    digest = scan_tree(folder).digest
+    if digest != json.loads(record.read_text(encoding="utf-8"))["digest"]:
+        raise CannotDecideError(
+            f"{folder}: the fetched questions have changed since",
+            remedy=f"delete {folder} and {record.name}, then run again",
+        )
+    return Questions(tasks=names, digest=digest, folder=folder)
+
+
+@contextmanager
+def lent(questions: Questions) -> Iterator[Path | None]:
+    """A throw-away copy of the fetched data for one child; None when nothing was fetched."""
+    if questions.folder is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="modelctl-questions-") as folder:
+        copy = Path(folder, "home")
+        shutil.copytree(questions.folder, copy, symlinks=True)
+        yield copy
+
+
+def _fetch(names: tuple[str, ...], folder: Path, *, time_limit_s: float, memory_limit_bytes: int) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as partial:
+        home = Path(partial, "home")
+        home.mkdir()
+        network = {name: os.environ[name] for name in _NETWORK_VARIABLES if name in os.environ}
+        online = {"HF_HOME": str(home), "HF_HUB_OFFLINE": "0", "HF_DATASETS_OFFLINE": "0"}
+        try:
+            worker.call(
+                Sandbox("none"),  # it needs the network, and sees nothing that is hostile: no model
+                "accuracy.evaluate_worker",
+                {"mode": "fetch", "tasks": list(names)},
+                env={**worker_environment(), **network, **online},
+                time_limit_s=time_limit_s,
+                memory_limit_bytes=memory_limit_bytes,
+            )
+        except CannotDecideError as error:
+            raise CannotDecideError(
+                f"the questions of {', '.join(names)} could not be fetched: {error.message}",
+                remedy="check the names with lm-eval ls tasks, and the way to the Hub (HTTPS_PROXY, HF_ENDPOINT); "
+                f"{', '.join(sorted(shipped_tasks()))} ships with modelctl (quantization.tasks)",
+            ) from error
+        home.rename(folder)
+
+
+def _shipped_digest(names: tuple[str, ...]) -> str:
+    """Over the tasks' files and every data file beside them: a shipped task is one YAML file that names its data."""
+    digest = hashlib.sha256()
+    for path in [*(SHIPPED / f"{name}.yaml" for name in names), *sorted(SHIPPED.glob("*.jsonl"))]:
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return "sha256:" + digest.hexdigest()

@@ -1,0 +1,42 @@
+"""The installed versions of the libraries that quantise and measure, read without importing them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from modelctl.errors import CannotDecideError
+
+QUANTISING = ("gptqmodel", "torch", "transformers")
+MEASURING = ("lm_eval", "gptqmodel", "torch", "transformers")
+
+
+def versions(names: tuple[str, ...]) -> Mapping[str, str]:
+    """Name and version of each library. Raises `CannotDecideError` that names the missing one and how to install it."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError as error:
+            raise CannotDecideError(
+                f"{name} is not installed", remedy="pip install 'modelctl[quantization]', then modelctl doctor"
+            ) from error
+    return found
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def has_gpu() -> bool:
+    """Whether there is an NVIDIA device to hand to a child."""
+    return any(Path("/dev").glob("nvidia[0-9]*"))
+
+
+def worker_environment() -> dict[str, str]:
+    """What the children need to know. gptqmodel starts one worker on two cores by itself, and then waits for it for
+    ever."""
+    return {"GPTQMODEL_CPU_WORKERS": str(max(2, cores())), "OMP_NUM_THREADS": str(cores())}

@@ -1,0 +1,270 @@
+"""quantization: what quantising cost, measured on the same documents with both models, and whether that is little
+enough.
+
+The baseline is the source when modelctl quantised it, else the release's `baseline`. The verdict is a paired
+non-inferiority test with three answers; a baseline that only guesses, or always gives the same answer, decides
+nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from modelctl.accuracy.evaluate import Pair, Results, by_subject, evaluate, pair
+from modelctl.accuracy.quantize import working_dtype
+from modelctl.accuracy.questions import prepare
+from modelctl.accuracy.statistics import PairedDrop, above_chance, constant_answer, judge
+from modelctl.checks.base import (
+    CheckContext,
+    CheckLimits,
+    Coverage,
+    Finding,
+    Measurement,
+    Observation,
+    Scalar,
+    Undecided,
+)
+from modelctl.errors import CannotDecideError, DoesNotApplyError
+from modelctl.model.config import load_config
+from modelctl.model.release import Quantization
+from modelctl.model.sources import Snapshot
+from modelctl.model.tree import Tree
+
+ID = "quantization"
+EVIDENCE = "documents.jsonl"
+_REMEDY = (
+    "leave the layers that suffer most as they are (quantization.exclude: [self_attn, down_proj], group_size: 32), or "
+    "calibrate with more samples (calibration_samples), or quantise to 8 bits; make sure first that your engine loads "
+    "those: vLLM on a CPU and some GPU kernels refuse 8-bit GPTQ"
+)
+
+
+class QuantizationLimits(CheckLimits):
+    """What quantization demands, and how it is measured."""
+
+    max_drop_points: Annotated[float, Field(gt=0, le=100)] = 1.5
+    """Percentage points of accuracy that may be lost, at the upper end of the interval."""
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    """Of the two-sided interval."""
+    tasks: Annotated[tuple[str, ...], Field(min_length=1)] = ("mmlu",)
+    """Multiple-choice tasks of lm-eval, or `modelctl_easy`, which ships with the program and suits models under a
+    billion weights."""
+    questions: Annotated[int, Field(ge=100)] = 1400
+    """Documents to answer, drawn at random by subject; all of them when the tasks hold fewer."""
+    fewshot: Annotated[int, Field(ge=0, le=32)] = 0
+    batch_size: Annotated[int, Field(ge=1, le=1024)] = 32
+    seed: int = 0
+    time_limit_s: Annotated[int, Field(ge=1)] = 14400
+    """For the quantisation, and again for each of the two evaluations."""
+    memory_limit_gib: Annotated[float, Field(gt=0)] = 64
+
+
+class QuantizationCheck:
+    """The check."""
+
+    id: ClassVar[str] = ID
+    decides: ClassVar[str] = "the quantised model answers as well as the original, within the limit"
+    scope: ClassVar[Literal["tree", "release"]] = "release"
+
+    def run(self, context: CheckContext[QuantizationLimits]) -> Observation:
+        """Answer the same documents with both models and compare.
+
+        Raises `DoesNotApplyError` when nothing is quantised, `CannotDecideError` when there is nothing to compare with.
+        """
+        baseline = _baseline(context)
+        limits = context.limits
+        memory_bytes = int(limits.memory_limit_gib * (1 << 30))
+        questions = prepare(
+            limits.tasks,
+            cache=context.cache,
+            progress=context.progress,
+            time_limit_s=limits.time_limit_s,
+            memory_limit_bytes=memory_bytes,
+        )
+        dtype = working_dtype(load_config(baseline.tree))
+
+        def answer(tree: Tree, label: str) -> Results:
+            return evaluate(
+                tree,
+                questions,
+                limit=limits.questions,
+                seed=limits.seed,
+                dtype=dtype,
+                fewshot=limits.fewshot,
+                batch_size=limits.batch_size,
+                cache=context.cache,
+                sandbox=context.resources.sandbox,
+                progress=context.progress,
+                label=label,
+                time_limit_s=limits.time_limit_s,
+                memory_limit_bytes=memory_bytes,
+            )
+
+        original = answer(baseline.tree, "answer: original")
+        quantised = answer(context.served, "answer: quantised")
+        pairs = pair(original, quantised)
+        context.evidence.keep(EVIDENCE, evidence_lines(pairs))
+        return observe(original, quantised, pairs, limits, context.quantization)
+
+
+def _baseline(context: CheckContext[QuantizationLimits]) -> Snapshot:
+    if context.quantization is not None:
+        return context.source
+    recipe = load_config(context.served).quantization
+    if context.baseline is not None:
+        return context.baseline
+    if recipe is None:
+        raise DoesNotApplyError("the release is not quantised")
+    raise CannotDecideError(
+        f"the weights are quantised already ({recipe.get('quant_method')}) and the release names no original",
+        remedy="write baseline: {hub: ORG/NAME, revision: COMMIT} under spec in the release file",
+    )
+
+
+def observe(
+    baseline: Results,
+    candidate: Results,
+    pairs: Sequence[Pair],
+    limits: QuantizationLimits,
+    quantization: Quantization | None,
+) -> Observation:
+    """What two sets of answers say."""
+    result = judge(
+        n=len(pairs),
+        lost=sum(item.lost for item in pairs),
+        gained=sum(item.gained for item in pairs),
+        limit_points=limits.max_drop_points,
+        confidence=limits.confidence,
+    )
+    undecided = _blind(baseline, limits)
+    if not undecided and result.verdict == "undecided":
+        undecided = (_too_few(result, baseline, limits),)
+    fails = not undecided and result.verdict == "fails"
+    return Observation(
+        coverage=(Coverage(unit="documents", seen=len(pairs), total=len(pairs)),),
+        findings=(_finding(result, baseline, candidate, limits),) if fails else (),
+        undecided=undecided,
+        measurements=tuple(_measurements(result, baseline, candidate, pairs, quantization)),
+        tools=dict(baseline.versions),
+    )
+
+
+def _blind(baseline: Results, limits: QuantizationLimits) -> tuple[Undecided, ...]:
+    """Why the baseline's answers measure nothing, if so."""
+    documents = baseline.documents
+    correct = sum(document.correct for document in documents)
+    remedy = (
+        f"choose tasks that the original can answer (quantization.tasks, now {', '.join(limits.tasks)}): "
+        "for small models modelctl_easy, for others a continuation form such as mmlu_continuation"
+    )
+    same = constant_answer([document.chosen for document in documents], [document.target for document in documents])
+    if same is not None:
+        share = sum(document.chosen == same for document in documents) / len(documents)
+        reason = f"the original gives choice {same} to {share:.0%} of {len(documents)} questions, whatever is asked"
+        return (Undecided(reason=reason, remedy=remedy),)
+    if not above_chance(correct=correct, choices=[document.choices for document in documents]):
+        reason = f"the original answers {correct} of {len(documents)} questions, which guessing would reach too"
+        return (Undecided(reason=reason, remedy=remedy),)
+    return ()
+
+
+def _too_few(result: PairedDrop, baseline: Results, limits: QuantizationLimits) -> Undecided:
+    return Undecided(
+        reason=f"accuracy fell by {_words(result)} on {', '.join(baseline.tasks)}; the limit of "
+        f"{limits.max_drop_points:g} points lies inside the interval",
+        remedy=f"about {result.questions_to_decide} questions would decide (quantization.questions); "
+        f"{result.n} were answered",
+    )
+
+
+def _words(result: PairedDrop) -> str:
+    return (
+        f"{result.drop_points:.1f} points (n={result.n}, {result.confidence * 100:g} % interval "
+        f"{result.lower_points:.1f} to {result.upper_points:.1f}, {result.lost} lost, {result.gained} gained)"
+    )
+
+
+def _finding(result: PairedDrop, baseline: Results, candidate: Results, limits: QuantizationLimits) -> Finding:
+    return Finding(
+        rule=f"{ID}.accuracy-drop",
+        message=f"accuracy on {', '.join(baseline.tasks)} fell from {baseline.accuracy:.3f} to "
+        f"{candidate.accuracy:.3f}, by {_words(result)}; the limit is {limits.max_drop_points:g} points "
+        f"({ID}.max_drop_points)",
+        remedy=_REMEDY,
+    )
+
+
+def _measurements(
+    result: PairedDrop,
+    baseline: Results,
+    candidate: Results,
+    pairs: Sequence[Pair],
+    quantization: Quantization | None,
+) -> list[Measurement]:
+    recipe: dict[str, Scalar] = {}
+    if quantization is not None:
+        recipe = {
+            name: ", ".join(value) if isinstance(value, tuple) else value
+            for name, value in quantization.model_dump().items()
+            if name != "seed"
+        } | {"quantization_seed": quantization.seed}
+    parameters: dict[str, Scalar] = {
+        "tasks": ", ".join(baseline.tasks),
+        "questions": result.n,
+        "questions_digest": baseline.questions_digest,
+        "seed": baseline.seed,
+        "fewshot": baseline.fewshot,
+        "dtype": baseline.dtype,
+        "batch_size": baseline.batch_size,
+        "device": baseline.device,
+        **recipe,
+    }
+    interval: dict[str, Scalar] = {
+        **parameters,
+        "confidence": result.confidence,
+        "interval": result.method,
+        "lost": result.lost,
+        "gained": result.gained,
+    }
+    found = [
+        Measurement(name="accuracy drop", value=round(result.drop_points, 3), unit="points", parameters=interval),
+        Measurement(
+            name="accuracy drop, lower", value=round(result.lower_points, 3), unit="points", parameters=interval
+        ),
+        Measurement(
+            name="accuracy drop, upper", value=round(result.upper_points, 3), unit="points", parameters=interval
+        ),
+    ]
+    for name, arm in (("baseline", baseline), ("candidate", candidate)):
+        tree: dict[str, Scalar] = {**parameters, "tree_digest": arm.tree_digest}
+        found.append(Measurement(name=f"accuracy, {name}", value=round(arm.accuracy, 4), parameters=tree))
+    for subject, items in by_subject(pairs).items():
+        change = sum(item.gained for item in items) - sum(item.lost for item in items)
+        counts: dict[str, Scalar] = {
+            "questions": len(items),
+            "baseline_correct": sum(item.baseline.correct for item in items),
+            "lost": sum(item.lost for item in items),
+            "gained": sum(item.gained for item in items),
+        }
+        found.append(Measurement(name=f"subject {subject}", value=change, unit="documents", parameters=counts))
+    return found
+
+
+def evidence_lines(pairs: Sequence[Pair]) -> bytes:
+    """One JSON object a document: where it is from, its hashes, and what each model chose."""
+    rows = []
+    for item in pairs:
+        row = asdict(item.baseline)
+        for name in ("chosen", "correct"):
+            row[f"baseline_{name}"] = row.pop(name)
+            row[f"candidate_{name}"] = getattr(item.candidate, name)
+        rows.append(json.dumps(row, sort_keys=True, ensure_ascii=False))
+    return ("\n".join(rows) + "\n").encode()
+
+
+CHECK = QuantizationCheck()
