@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,12 +15,15 @@ from modelctl.admission.attestation import Envelope, load_signing_key, verify
 from modelctl.admission.report import Report
 from modelctl.errors import InputError, RefusedError
 from modelctl.git import GitError
+from modelctl.model.release import Metadata
+from modelctl.progress import SILENT, Task, Unit
 from modelctl.registry.faults import StoreUnavailableError
-from modelctl.registry.manifest import Manifest, manifest_key
+from modelctl.registry.manifest import Manifest, Served, manifest_key
 from modelctl.registry.publish import publish
 from modelctl.registry.pull import pull
 from modelctl.registry.records import load_record
 from modelctl.registry.store import ObjectStore
+from modelctl.registry.upload import carry_out, sweep_and_check
 from modelctl.services.process import Running, free_port
 from tests.registry.conftest import ACCESS_KEY, SECRET_KEY, a_store
 from tests.support.keys import fingerprint
@@ -31,6 +37,19 @@ FILES = {"tiny/1.0.0/config.json", "tiny/1.0.0/model.safetensors", "tiny/1.0.0/e
 def any_store(request: pytest.FixtureRequest) -> ObjectStore:
     found: ObjectStore = request.getfixturevalue(request.param)
     return found
+
+
+class Notes:
+    """Progress that keeps what was said to the person."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def task(self, label: str, *, total: float | None, unit: Unit) -> AbstractContextManager[Task]:
+        return SILENT.task(label, total=total, unit=unit)
+
+    def note(self, message: str) -> None:
+        self.lines.append(message)
 
 
 def assert_whole(proposal: Proposal, store: ObjectStore) -> None:
@@ -75,7 +94,12 @@ class TestOnce:
     def test_it_says_whether_the_server_keeps_others_apart(
         self, proposal: Proposal, store: ObjectStore, strict_store: ObjectStore
     ) -> None:
-        assert proposal.publish(store).conditional is False
+        notes = Notes()
+        assert proposal.publish(store, progress=notes).conditional is False
+        assert any("does not enforce If-None-Match" in note for note in notes.lines)
+        later = Notes()
+        assert proposal.next_version("1.1.0").publish(strict_store, progress=later).conditional is True
+        assert later.lines == []
 
     def test_a_second_time_sends_nothing_and_changes_nothing(self, proposal: Proposal, any_store: ObjectStore) -> None:
         first = proposal.publish(any_store)
@@ -202,6 +226,53 @@ class TestInterrupted:
         with pytest.raises(StoreUnavailableError):
             proposal.publish(a_store(f"http://127.0.0.1:{free_port()}"))
         assert [path.name for path in proposal.folder.iterdir()] == ["release.yaml"]
+
+
+@pytest.mark.services
+class TestRivals:
+    """Two publications of one version at the same time: whoever is late learns of it, and records nothing."""
+
+    def test_a_rival_that_overwrites_a_file_is_noticed_before_the_manifest(
+        self, proposal: Proposal, any_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rival = tmp_path / "z"
+        rival.write_bytes(b"y")
+        entry = replace(proposal.tree().by_path["z"], sha256=hashlib.sha256(b"y").hexdigest())
+
+        def overtaken(store: ObjectStore, *arguments: Any, **options: Any) -> None:
+            carry_out(store, *arguments, **options)
+            store.put_file("tiny/1.0.0/z", rival, entry, lambda _: None)
+
+        monkeypatch.setattr("modelctl.registry.publish.carry_out", overtaken)
+        with pytest.raises(RefusedError, match=r"someone else writes to tiny@1\.0\.0"):
+            proposal.publish(any_store)
+        assert any_store.read(manifest_key("tiny", "1.0.0")) is None
+        assert [path.name for path in proposal.folder.iterdir()] == ["release.yaml"]
+
+    @pytest.mark.parametrize("same_bytes", [True, False])
+    def test_a_rival_that_writes_the_manifest_first_wins(
+        self, proposal: Proposal, strict_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, same_bytes: bool
+    ) -> None:
+        tree = proposal.tree() if same_bytes else replace(proposal.tree(), files=proposal.tree().files[1:])
+        theirs = Manifest(
+            release=Metadata(name="tiny", version="1.0.0"),
+            served=Served.of(tree, bucket=strict_store.bucket, name="tiny", version="1.0.0"),
+            published_at="2020-01-01T00:00:00Z",
+        )
+
+        def overtaken(store: ObjectStore, *arguments: Any, **options: Any) -> None:
+            sweep_and_check(store, *arguments, **options)
+            store.put_if_absent(manifest_key("tiny", "1.0.0"), theirs.to_json())
+
+        monkeypatch.setattr("modelctl.registry.publish.sweep_and_check", overtaken)
+        if same_bytes:
+            proposal.publish(strict_store)
+            assert_whole(proposal, strict_store)
+            assert load_record(proposal.root, "tiny", "1.0.0").published_at == "2020-01-01T00:00:00Z"
+        else:
+            with pytest.raises(RefusedError, match="published already with other bytes"):
+                proposal.publish(strict_store)
+            assert [path.name for path in proposal.folder.iterdir()] == ["release.yaml"]
 
 
 class TestRefused:

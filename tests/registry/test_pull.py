@@ -164,12 +164,10 @@ def test_two_downloads_into_one_place_do_not_mix(published: Published, store: Ob
 def test_a_full_disk_is_known_before_the_download(
     published: Published, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from modelctl.registry import pull as module
-
     class Usage:
         free = 1000
 
-    monkeypatch.setattr(module.shutil, "disk_usage", lambda _: Usage)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Usage)
     with pytest.raises(ModelctlError, match="1000 are free"):
         pull(store, "tiny", "1.0.0", tmp_path / "pulled")
 

@@ -10,7 +10,6 @@ import pytest
 
 from modelctl.errors import CannotDecideError, InputError
 from modelctl.registry.store import ObjectStore
-from modelctl.services import s3
 from modelctl.services.process import find, running
 from modelctl.services.s3 import embedded_s3, keep_credentials, s3_folder, s3_program, s3_server
 from modelctl.settings import Store
@@ -83,7 +82,7 @@ def test_credentials_are_made_once_and_belong_together(tmp_path: Path) -> None:
 
 
 def test_without_rclone_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert s3_program() is None
     with pytest.raises(CannotDecideError, match="rclone is not installed") as caught:
