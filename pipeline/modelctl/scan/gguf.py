@@ -68,6 +68,9 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
 
 
 def _skip(stream: BinaryIO, size: int) -> None:
+    if not size:
+        return
     if size >= 1 << 62:
         raise ValueError(f"a metadata value of {size} bytes")
-    stream.seek(size, 1)
+    stream.seek(size - 1, 1)
+    _exactly(stream, 1)  # seeking beyond the end of a file is no error
