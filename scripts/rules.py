@@ -18,13 +18,14 @@ SHARED = {
     "checks/stress/judge.py": ("concurrency",),
     "checks/stress/lengths.py": ("long-context",),
     "checks/stress/": ("long-context", "concurrency"),
-    "scan/": ("malware",),
     "tokenization/": ("tokenizer",),
     "accuracy/": ("quantization",),
 }
 """Files and folders whose findings belong to checks of other names; the first that fits counts."""
 KINDS = {"PathProblem": "", "WeightProblem": "", "IndexProblem": "index-"}
 """What `model/` calls a problem, and what its kind is prefixed with as a rule of integrity."""
+TABLES = ("malware", "code")
+"""Checks whose module has a table `_REMEDIES` with a line for each rule."""
 PUT_TOGETHER = {f"tokenizer.{role}-token" for role in ("bos", "eos", "pad")} | {"concurrency.ttft", "concurrency.tpot"}
 """Rules whose names are put together when the check runs, so that no reading finds them."""
 
@@ -47,6 +48,8 @@ def constants(node: ast.expr, module: ast.AST) -> Iterator[str]:
     match node:
         case ast.Constant(value=str() as text):
             yield text
+        case ast.JoinedStr(values=[*_, ast.Constant(value=str() as text)]) if text.startswith("."):
+            yield text[1:]
         case ast.IfExp(body=body, orelse=orelse):
             yield from constants(body, module)
             yield from constants(orelse, module)
@@ -70,6 +73,19 @@ def keyword(call: ast.Call, name: str) -> list[ast.expr]:
     return [item.value for item in call.keywords if item.arg == name]
 
 
+def remedies(path: Path) -> Iterator[str]:
+    """The keys of a module's table `_REMEDIES`."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="_REMEDIES")], value=ast.Dict(keys=keys)):
+                pass
+            case ast.AnnAssign(target=ast.Name(id="_REMEDIES"), value=ast.Dict(keys=keys)):
+                pass
+            case _:
+                continue
+        yield from (key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
+
+
 def rules() -> set[str]:
     """Every rule, as `<check>.<rule>`."""
     found = set(PUT_TOGETHER)
@@ -80,6 +96,8 @@ def rules() -> set[str]:
                 for value in (*keyword(call, "rule"), *first):
                     for rule in constants(value, module):
                         found.add(rule if "." in rule else f"{check_id}.{rule}")
+    for check_id in TABLES:
+        found.update(f"{check_id}.{rule}" for rule in remedies(PACKAGE / "checks" / f"{check_id}.py"))
     for path in (PACKAGE / "model").glob("*.py"):
         for called, call, module in calls(path):
             if called in KINDS:
