@@ -132,7 +132,7 @@ def evaluate(
     if found is not None:
         progress.note(f"{label}: the answers of an earlier run are reused")
         return found
-    with lent(questions) as home, progress.task(label, total=limit, unit="documents") as task:
+    with lent(questions) as home, progress.task(label, total=min(limit, questions.available), unit="documents") as task:
         answered = worker.call(
             sandbox,
             "accuracy.evaluate_worker",

@@ -8,6 +8,7 @@ the data, the limit and the seed alone, so that two models answer the same ones.
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -45,9 +46,9 @@ def run(request: Any, progress: Callable[..., None]) -> dict[str, object]:
     progress(describe="load the questions")
     tasks = _load(manager, names)
     if request["mode"] == "fetch":
-        return {"tasks": len(tasks)}
+        return {"documents": sum(len(task.eval_docs) for task in tasks.values())}
     sample = _sample(tasks, limit=request["limit"], seed=request["seed"])
-    return {"documents": _answer(request, names, manager, tasks, sample, progress)}
+    return {"documents": _answer(request, manager, tasks, sample, progress)}
 
 
 def _load(manager: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -82,7 +83,6 @@ def _sample(tasks: Mapping[str, Any], *, limit: int, seed: int) -> dict[str, lis
 
 def _answer(
     request: Any,
-    names: Sequence[str],
     manager: Any,
     tasks: Mapping[str, Any],
     sample: Mapping[str, list[int]],
@@ -118,7 +118,7 @@ def _answer(
         fewshot_random_seed=request["seed"],
     )
     return [
-        _row(name, tasks[name], row)
+        _row(name, row)
         for name in sorted(found["samples"])
         for row in sorted(found["samples"][name], key=lambda row: row["doc_id"])
     ]
@@ -145,8 +145,10 @@ def _load_model(request: Any) -> Any:
     return model.to(request["device"])
 
 
-def _row(name: str, task: Any, row: Mapping[str, Any]) -> dict[str, object]:
+def _row(name: str, row: Mapping[str, Any]) -> dict[str, object]:
     scores = [float(answer[0]) for answer in row["filtered_resps"]]
+    if not all(map(math.isfinite, scores)):
+        raise ValueError(f"the model's likelihoods are not finite ({name}, document {row['doc_id']}): {scores}")
     target = row["target"]
     return {
         "task": name,

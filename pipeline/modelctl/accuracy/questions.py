@@ -22,7 +22,7 @@ from modelctl import worker
 from modelctl.accuracy.tools import MEASURING, versions, worker_environment
 from modelctl.errors import CannotDecideError
 from modelctl.isolation import Sandbox
-from modelctl.model.tree import scan_tree
+from modelctl.model.tree import DIGEST_PREFIX, scan_tree
 from modelctl.progress import Progress
 
 SHIPPED = Path(__file__).parent / "tasks"
@@ -39,6 +39,8 @@ class Questions:
     tasks: tuple[str, ...]
     digest: str
     """`sha256:<hex>` of everything that the questions are made of."""
+    available: int
+    """How many documents the tasks hold."""
     folder: Path | None
     """What was fetched, laid out as a Hugging Face home; None when the tasks ship with the program."""
 
@@ -60,21 +62,21 @@ def prepare(
     since."""
     names = tuple(sorted(set(tasks)))
     if shipped_tasks().issuperset(names):
-        return Questions(tasks=names, digest=_shipped_digest(names), folder=None)
+        return _shipped(names)
     identity = hashlib.sha256(json.dumps([names, dict(versions(MEASURING))]).encode()).hexdigest()
     folder = cache / "questions" / identity
     record = folder.with_suffix(".json")
     if not record.is_file():
         progress.note(f"fetching the questions of {', '.join(names)}")
-        _fetch(names, folder, time_limit_s=time_limit_s, memory_limit_bytes=memory_limit_bytes)
-        record.write_text(json.dumps({"digest": scan_tree(folder).digest}) + "\n", encoding="utf-8")
-    digest = scan_tree(folder).digest
-    if digest != json.loads(record.read_text(encoding="utf-8"))["digest"]:
+        available = _fetch(names, folder, time_limit_s=time_limit_s, memory_limit_bytes=memory_limit_bytes)
+        record.write_text(json.dumps({"digest": scan_tree(folder).digest, "available": available}), encoding="utf-8")
+    kept = json.loads(record.read_text(encoding="utf-8"))
+    if not folder.is_dir() or scan_tree(folder).digest != kept["digest"]:
         raise CannotDecideError(
             f"{folder}: the fetched questions have changed since",
-            remedy=f"delete {folder} and {record.name}, then run again",
+            remedy=f"delete {folder} and {record.name} beside it, then run again",
         )
-    return Questions(tasks=names, digest=digest, folder=folder)
+    return Questions(tasks=names, digest=kept["digest"], available=kept["available"], folder=folder)
 
 
 @contextmanager
@@ -89,7 +91,7 @@ def lent(questions: Questions) -> Iterator[Path | None]:
         yield copy
 
 
-def _fetch(names: tuple[str, ...], folder: Path, *, time_limit_s: float, memory_limit_bytes: int) -> None:
+def _fetch(names: tuple[str, ...], folder: Path, *, time_limit_s: float, memory_limit_bytes: int) -> int:
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as partial:
@@ -98,7 +100,7 @@ def _fetch(names: tuple[str, ...], folder: Path, *, time_limit_s: float, memory_
         network = {name: os.environ[name] for name in _NETWORK_VARIABLES if name in os.environ}
         online = {"HF_HOME": str(home), "HF_HUB_OFFLINE": "0", "HF_DATASETS_OFFLINE": "0"}
         try:
-            worker.call(
+            fetched = worker.call(
                 Sandbox("none"),  # it needs the network, and sees nothing that is hostile: no model
                 "accuracy.evaluate_worker",
                 {"mode": "fetch", "tasks": list(names)},
@@ -113,11 +115,16 @@ def _fetch(names: tuple[str, ...], folder: Path, *, time_limit_s: float, memory_
                 f"{', '.join(sorted(shipped_tasks()))} ships with modelctl (quantization.tasks)",
             ) from error
         home.rename(folder)
+    return int(fetched["documents"])
 
 
-def _shipped_digest(names: tuple[str, ...]) -> str:
-    """Over the tasks' files and every data file beside them: a shipped task is one YAML file that names its data."""
+def _shipped(names: tuple[str, ...]) -> Questions:
+    """A shipped task is one YAML file that names its data, a JSONL file beside it."""
     digest = hashlib.sha256()
-    for path in [*(SHIPPED / f"{name}.yaml" for name in names), *sorted(SHIPPED.glob("*.jsonl"))]:
-        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-    return "sha256:" + digest.hexdigest()
+    available = 0
+    for name in names:
+        for path in (SHIPPED / f"{name}.yaml", SHIPPED / f"{name}.jsonl"):
+            content = path.read_bytes()
+            digest.update(path.name.encode() + b"\0" + hashlib.sha256(content).digest())
+        available += content.count(b"\n")
+    return Questions(tasks=names, digest=DIGEST_PREFIX + digest.hexdigest(), available=available, folder=None)

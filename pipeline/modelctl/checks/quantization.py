@@ -149,6 +149,7 @@ def observe(
         coverage=(Coverage(unit="documents", seen=len(pairs), total=len(pairs)),),
         findings=(_finding(result, baseline, candidate, limits),) if fails else (),
         undecided=undecided,
+        warnings=_warnings(result, limits),
         measurements=tuple(_measurements(result, baseline, candidate, pairs, quantization)),
         tools=dict(baseline.versions),
     )
@@ -171,6 +172,12 @@ def _blind(baseline: Results, limits: QuantizationLimits) -> tuple[Undecided, ..
         reason = f"the original answers {correct} of {len(documents)} questions, which guessing would reach too"
         return (Undecided(reason=reason, remedy=remedy),)
     return ()
+
+
+def _warnings(result: PairedDrop, limits: QuantizationLimits) -> tuple[str, ...]:
+    if result.n >= limits.questions:
+        return ()
+    return (f"{', '.join(limits.tasks)} holds {result.n} questions, fewer than the {limits.questions} asked for",)
 
 
 def _too_few(result: PairedDrop, baseline: Results, limits: QuantizationLimits) -> Undecided:

@@ -1,4 +1,4 @@
-"""Make `easy.jsonl` from the tables of facts: `python -m modelctl.accuracy.tasks.build`.
+"""Make `modelctl_easy.jsonl` from the tables of facts: `python -m modelctl.accuracy.tasks.build`.
 
 Each fact gives one question per direction of its subject, with three wrong answers drawn from the same subject and
 the right one at a random place. Everything random comes from one seed, so the file is the same wherever it is made.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 SEED = 20260101
 FOLDER = Path(__file__).parent
-OUTPUT = FOLDER / "easy.jsonl"
+OUTPUT = FOLDER / "modelctl_easy.jsonl"
 
 
 @dataclass(kw_only=True)

@@ -1,0 +1,123 @@
+"""Quantising for real: a tiny Llama in the sandbox, with gptqmodel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from modelctl.accuracy.quantize import quantize, readable_folders, working_dtype
+from modelctl.errors import CannotDecideError, InputError
+from modelctl.isolation import Sandbox
+from modelctl.model.config import load_config
+from modelctl.model.release import Quantization
+from modelctl.model.safetensors import read_header
+from modelctl.model.tree import Tree, scan_tree
+from modelctl.progress import SILENT
+from tests.support.models import tiny_llama
+
+RECIPE = Quantization(group_size=32, exclude=("self_attn",), calibration_samples=4)
+
+
+class Recorder:
+    """A progress that remembers."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.task = SILENT.task
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+def run(source: Tree, folder: Path, progress: Recorder | None = None, recipe: Quantization = RECIPE) -> Tree:
+    return quantize(
+        source,
+        recipe,
+        staging=folder / "staging",
+        cache=folder / "cache",
+        sandbox=Sandbox(),
+        progress=progress or Recorder(),
+        time_limit_s=300,
+        memory_limit_bytes=8 << 30,
+    )
+
+
+def test_weights_that_are_quantised_already_are_refused(tmp_path: Path) -> None:
+    folder = tiny_llama(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "quantization_config": {"quant_method": "awq"}}))
+    with pytest.raises(InputError, match=r"quantised already \(awq\)"):
+        run(scan_tree(folder), tmp_path)
+
+
+def test_a_group_size_that_does_not_fit_is_refused_before_any_work(tmp_path: Path) -> None:
+    source = scan_tree(tiny_llama(tmp_path / "model", hidden=64))
+    with pytest.raises(InputError, match="does not divide"):
+        run(source, tmp_path, recipe=Quantization(group_size=128))
+    assert not (tmp_path / "staging").exists()
+
+
+@pytest.mark.parametrize(("stated", "used"), [("bfloat16", "bfloat16"), ("float16", "float16"), ("float32", "bfloat16")])
+def test_the_dtype_is_the_sources_where_engines_have_it(tmp_path: Path, stated: str, used: str) -> None:
+    folder = tiny_llama(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "dtype": stated}))
+    assert working_dtype(load_config(scan_tree(folder))) == used
+
+
+def test_a_child_sees_where_links_lead(tmp_path: Path) -> None:
+    folder = tiny_llama(tmp_path / "snapshot")
+    blobs = tmp_path / "blobs"
+    blobs.mkdir()
+    (folder / "model.safetensors").rename(blobs / "abc")
+    (folder / "model.safetensors").symlink_to(blobs / "abc")
+    assert readable_folders(scan_tree(folder, link_roots=[blobs])) == [folder, blobs]
+
+
+@pytest.mark.slow
+def test_a_tiny_model_is_quantised_placed_whole_and_found_again(tmp_path: Path) -> None:
+    folder = tiny_llama(tmp_path / "model", layers=2, hidden=64)
+    (folder / "LICENSE").write_text("a licence\n")
+    (folder / "notes.md").write_text("not needed by an engine\n")
+    source = scan_tree(folder)
+    made = run(source, tmp_path)
+
+    assert made.root == tmp_path / "staging" / made.digest.removeprefix("sha256:")
+    assert scan_tree(made.root).digest == made.digest
+    assert [path.name for path in (tmp_path / "staging").iterdir()] == [made.root.name], "leftovers"
+    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json", "LICENSE"):
+        assert made.by_path[name].sha256 == source.by_path[name].sha256, name
+    assert "notes.md" not in made.by_path
+    config = json.loads((made.root / "config.json").read_text())
+    recipe = config.pop("quantization_config")
+    assert config == json.loads((folder / "config.json").read_text())
+    assert (recipe["quant_method"], recipe["bits"], recipe["group_size"]) == ("gptq", 4, 32)
+    assert str(tmp_path) not in json.dumps(recipe)
+    tensors = {tensor.name: tensor.dtype for tensor in read_header(made.root / "model.safetensors").tensors}
+    assert tensors["model.layers.0.self_attn.q_proj.weight"] == "BF16"
+    assert tensors["model.layers.1.mlp.down_proj.qweight"] == "I32"
+    assert "model.layers.1.mlp.down_proj.weight" not in tensors
+
+    progress = Recorder()
+    assert run(source, tmp_path, progress).digest == made.digest
+    assert progress.notes == ["the quantised model is reused"]
+
+    with (made.root / "model.safetensors").open("r+b") as stream:
+        stream.seek(-1, 2)
+        stream.write(b"\x55")
+    progress = Recorder()
+    again = run(source, tmp_path, progress)
+    assert progress.notes[0].endswith("its bytes are not what was made; quantising again")
+    assert again.digest == made.digest, "the same recipe makes the same bytes"
+
+
+@pytest.mark.slow
+def test_a_model_that_does_not_load_leaves_nothing_behind(tmp_path: Path) -> None:
+    folder = tiny_llama(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "nosuchmodel"}))
+    with pytest.raises(CannotDecideError, match="accuracy.quantize_worker ended"):
+        run(scan_tree(folder), tmp_path)
+    assert list((tmp_path / "staging").iterdir()) == []
