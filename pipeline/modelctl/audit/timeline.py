@@ -123,13 +123,13 @@ def _event(commit: Commit, change: FileChange, content: bytes | None, tags: froz
         if match["name"] is None and match["file"] == "environment.yaml":
             return _base(commit, "environment-changed", environment=match["env"], detail=commit.subject)
     elif change.path.startswith("policies/") and change.path != str(PUBLISHED_FILE):
-        return _base(commit, "policy-changed", policy=Path(change.path).stem, detail=f"{change.status} {change.path}")
+        return _base(commit, "policy-changed", policy=Path(change.path).stem, detail=_done(change))
     return None
 
 
 def _judged(commit: Commit, release: str, content: bytes | None, change: FileChange) -> Event:
     if content is None:
-        return _base(commit, "record-changed", release=release, detail=f"{change.status} {change.path}")
+        return _base(commit, "record-changed", release=release, detail=_done(change))
     try:
         report = Report.from_json(content.decode(errors="replace"), origin=change.path)
     except InputError as error:
@@ -150,7 +150,7 @@ def _judged(commit: Commit, release: str, content: bytes | None, change: FileCha
 def _published(commit: Commit, release: str, tags: frozenset[str], change: FileChange) -> Event:
     tag = tag_name(*release.split("@", 1))
     if not change.added:
-        return _base(commit, "record-changed", release=release, detail=f"{change.status} {change.path}")
+        return _base(commit, "record-changed", release=release, detail=_done(change))
     return _base(
         commit,
         "published",
@@ -214,6 +214,11 @@ def _about(events: list[Event], name: str, version: str | None) -> list[Event]:
     return [
         event for event in events if is_wanted(event) or (event.kind == "policy-changed" and event.policy in policies)
     ]
+
+
+def _done(change: FileChange) -> str:
+    word = "added" if change.added else "removed" if change.deleted else "changed"
+    return f"{word} {change.path}"
 
 
 def _is_read(change: FileChange) -> bool:

@@ -27,6 +27,10 @@ _STYLES = {
 }
 
 
+_SAID = ("proposed", "published", "rolled-out")
+"""Kinds whose detail is the commit's subject, which repeats what the other columns say."""
+
+
 @click.command(epilog="Exit codes with --verify: 0 all claims agree, 1 some contradict, 3 some could not be checked.")
 @click.argument("release", metavar="[NAME[@VERSION]]", required=False)
 @click.option("--env", "environment", metavar="ENV", help="Only what happened in this environment.")
@@ -112,29 +116,29 @@ def _print_events(events: list[Event], out: Console) -> None:
 def _evidence(event: Event) -> str:
     parts = (
         event.digest and event.digest[:19] + "…",
-        event.policy and f"policy {event.policy}",
+        event.policy and event.kind != "policy-changed" and f"policy {event.policy}",
         event.machine and f"on {event.machine}",
         event.tag and f"tag {event.tag}",
         event.reason,
-        event.detail,
+        "" if event.kind in _SAID else event.detail,
     )
     return ", ".join(part for part in parts if part)
 
 
 def _print_verification(verification: Verification, out: Console) -> None:
     out.print(
-        f"\nverified at {verification.head[:12]}: {verification.releases} releases, "
-        f"{verification.deployments} deployments, {verification.signatures} signatures"
+        f"\nverified at {verification.head[:12]}: releases {verification.releases}, "
+        f"deployments {verification.deployments}, signatures {verification.signatures}"
     )
     for violation in verification.violations:
         where = ", ".join(part for part in (violation.release, violation.environment) if part)
         commit = f" (commit {violation.commit[:12]})" if violation.commit else ""
         out.print(f"\n✗ {violation.rule}  {where}", style="bold red")
-        out.print(f"  {violation.message}{commit}")
-        out.print(f"  next: {violation.remedy}", style="dim")
+        out.print(f"  {violation.message}{commit}", soft_wrap=True)
+        out.print(f"  next: {violation.remedy}", style="dim", soft_wrap=True)
     for item in verification.unverified:
-        out.print(f"\n? {item.release or 'history'}: {item.reason}", style="yellow")
-        out.print(f"  next: {item.remedy}", style="dim")
+        out.print(f"\n? {item.release or 'history'}: {item.reason}", style="yellow", soft_wrap=True)
+        out.print(f"  next: {item.remedy}", style="dim", soft_wrap=True)
     if verification.exit_code == 0:
         out.print("every claim agrees with every other", style="bold green")
 

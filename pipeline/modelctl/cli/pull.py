@@ -10,13 +10,16 @@ import click
 @click.command(epilog="Exit codes: 0 verified, 1 the bytes differ, 2 usage, 3 the store can't do it, 130 interrupted.")
 @click.argument("release", metavar="NAME@VERSION")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--digest", metavar="sha256:HEX", help="The tree digest that it must be, as a deployment's pods carry it."
+)
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
-def pull(release: str, folder: Path, quiet: bool) -> None:
+def pull(release: str, folder: Path, digest: str | None, quiet: bool) -> None:
     """Download a published release into DIR, verified.
 
     Each file is hashed while it arrives; DIR appears only when all of it is what was published, and running the command
-    again resumes. Within the registry repository the record in git decides what was published; elsewhere only
-    the bucket's own list can, and that is said.
+    again resumes. Within the registry repository the record in git decides what was published; elsewhere --digest
+    does, or else only the bucket's own list can, and that is said.
 
     \b
     modelctl pull qwen3-4b@1.2.0 /models/qwen3-4b
@@ -37,11 +40,12 @@ def pull(release: str, folder: Path, quiet: bool) -> None:
     record = load_record(workspace.root, name, version) if recorded else None
     store = ObjectStore.open(workspace.settings.store, state=workspace.state)
     with shown(quiet=quiet) as progress:
-        if record is None:
+        if record is None and digest is None:
             progress.note(f"no record of {release} in {workspace.root}: the bucket's own list is believed")
-        served = run(store, name, version, folder, record=record, progress=progress)
+        served = run(store, name, version, folder, record=record, digest=digest, progress=progress)
     out = console()
-    against = "the record in git" if record else "the bucket's own list"
-    out.print(f"{release}: whole in {folder}, verified against {against}", style="bold green")
-    out.print(f"\nfiles        {len(served.files)}, {decimal(served.size_bytes)}")
+    against = "the record in git" if record else "the digest given" if digest else "the bucket's own list"
+    out.print(f"{release}: whole and verified against {against}", style="bold green")
+    out.print(f"\nfolder       {folder}", soft_wrap=True)
+    out.print(f"files        {len(served.files)}, {decimal(served.size_bytes)}")
     out.print(f"served tree  {served.tree_digest}")

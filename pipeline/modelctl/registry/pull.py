@@ -35,16 +35,18 @@ def pull(
     destination: Path,
     *,
     record: Record | None = None,
+    digest: str | None = None,
     progress: Progress = SILENT,
 ) -> Served:
     """Bring a release's files into `destination`, which must be missing, empty or already this release.
 
-    With the registry's `record`, the bucket's manifest must name the same bytes. Raises `RefusedError` when any
+    With the registry's `record`, or the tree digest that a deployment carries (`digest`), the bucket's manifest must
+    name the same bytes. Raises `RefusedError` when any
     byte differs, `InputError` for an unknown release or a folder in use, `StoreError`, and `ModelctlError` when the
     disk is too full.
     """
     release_id = f"{name}@{version}"
-    served = _served(store, name, version, record)
+    served = _served(store, name, version, record, digest)
     destination = destination.absolute()
     if destination.is_dir() and any(destination.iterdir()):
         verify_folder(served, destination, progress=progress).refuse_unless_whole(release_id)
@@ -52,8 +54,8 @@ def pull(
     if destination.exists() and not destination.is_dir():
         raise InputError(f"{destination}: a file where a folder is wanted", remedy="name another folder")
     destination.parent.mkdir(parents=True, exist_ok=True)
-    digest = served.tree_digest.removeprefix("sha256:")
-    partial = destination.parent / f".{destination.name}.{digest[:12]}.partial"
+    mark = served.tree_digest.removeprefix("sha256:")[:12]
+    partial = destination.parent / f".{destination.name}.{mark}.partial"
     partial.mkdir(exist_ok=True)
     with _alone(partial):
         _remove_strangers(partial, served)
@@ -69,7 +71,7 @@ def pull(
     return served
 
 
-def _served(store: ObjectStore, name: str, version: str, record: Record | None) -> Served:
+def _served(store: ObjectStore, name: str, version: str, record: Record | None, digest: str | None) -> Served:
     content = store.read(manifest_key(name, version))
     if content is None:
         raise InputError(
@@ -77,12 +79,13 @@ def _served(store: ObjectStore, name: str, version: str, record: Record | None) 
             remedy="modelctl list shows what is published; check store.bucket (modelctl config show)",
         )
     served = Manifest.from_json(content, name=name, version=version).served
-    if record is not None and record.served.tree_digest != served.tree_digest:
-        raise RefusedError(
-            f"the bucket's manifest of {name}@{version} names {served.tree_digest}, "
-            f"the record in git {record.served.tree_digest}",
-            remedy="someone wrote to the bucket past modelctl: restore the manifest, and check who may write there",
-        )
+    wanted = (("the record in git", record.served.tree_digest if record else None), ("--digest", digest))
+    for whose, other in wanted:
+        if other is not None and other != served.tree_digest:
+            raise RefusedError(
+                f"the bucket's manifest of {name}@{version} names {served.tree_digest}, {whose} {other}",
+                remedy="someone wrote to the bucket past modelctl: restore the manifest, and check who may write there",
+            )
     return served
 
 
