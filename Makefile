@@ -42,7 +42,7 @@ format: ## let ruff mend what it can
 
 bench: ## start-up and hashing, measured beside well-known tools
 	@$(SETUP) core
-	$(BIN)/python bench/run.py
+	$(BIN)/python bench/measure.py
 
 lock: ## write requirements/ from the environments as they stand
 	$(BIN)/python scripts/lock.py

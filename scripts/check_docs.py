@@ -189,13 +189,18 @@ def bad_strings() -> Iterator[str]:
                 yield f"{name}:{number}: a path of one machine"
 
 
-def main() -> int:
-    """Run every check; 1 when there is a problem."""
+def problems() -> list[str]:
+    """Everything that is wrong."""
     checks = (bad_commands, bad_links, bad_folder_map, bad_exit_codes, bad_settings, bad_rules, bad_strings)
-    problems = [problem for check in checks for problem in check()]
-    for problem in problems:
+    return [problem for check in checks for problem in check()]
+
+
+def main() -> int:
+    """Print what is wrong; 1 when something is."""
+    found = problems()
+    for problem in found:
         print(problem, file=sys.stderr)
-    return 1 if problems else 0
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -49,3 +49,22 @@ def test_a_registry_host_and_a_machine_path_are_found() -> None:
     assert check_docs.HOSTS.search("https://" + "pypi." + "org/simple")
     assert check_docs.MACHINE_PATHS.search("see /" + "root/x")
     assert not check_docs.MACHINE_PATHS.search("see registry/" + "root/x")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "tokenizer.missing",  # the keyword of a call
+        "long-context.rejected",  # the first argument of a call
+        "quantization.accuracy-drop",  # behind the check's id
+        "malware.signature",  # the key of a table
+        "integrity.link-outside",  # the kind of a problem
+        "integrity.index-wrong-shard",  # a branch of what a name is set to
+    ],
+)
+def test_rules_are_found_however_they_are_written(rule: str) -> None:
+    assert rule in load_script("scripts/rules.py").rules()
+
+
+def test_the_documents_are_true() -> None:
+    assert check_docs.problems() == []
