@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from modelctl.errors import CannotDecideError
 from modelctl.scan.containers import Budget, BudgetError, Kind, UnreadableError, identify, unpack
 
 CONTENT = b"content of a member " * 50
@@ -152,3 +154,15 @@ def test_links_in_a_tar_are_named(tmp_path: Path) -> None:
         archive.addfile(info)
     found = members(put(tmp_path, packed.getvalue()), budget(), tmp_path)
     assert "no plain file" in next(iter(found))
+
+
+def test_a_full_disk_is_not_the_archives_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.BytesIO):
+        name = str(tmp_path / "full")
+
+        def write(self, _: object) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("modelctl.scan.containers.tempfile.NamedTemporaryFile", lambda **_: Full())
+    with pytest.raises(CannotDecideError, match="No space left"):
+        members(put(tmp_path, PACKED["zip"]), budget(), tmp_path)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import getpass
 import io
 import os
+import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from modelctl.errors import CannotDecideError, InputError
@@ -45,6 +48,18 @@ def test_a_folder_with_a_long_path_gets_a_short_socket(tmp_path: Path) -> None:
         stop(folder)
         Path(first.address).unlink(missing_ok=True)
         Path(first.address).parent.rmdir()
+
+
+@pytest.mark.services
+def test_root_hands_its_rights_over_where_the_folder_can_be_reached() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        service = private_clamd(Path(folder) / "clamd")
+        with running(service) as state:
+            user = psutil.Process(state.pid).username()
+            Clamd(state.address).ping()
+    assert service.detail.endswith(f"runs as {user}")
+    assert user == ("clamav" if os.getuid() == 0 else getpass.getuser())
 
 
 @pytest.mark.services

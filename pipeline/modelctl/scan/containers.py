@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from modelctl.errors import CannotDecideError
 from modelctl.scan.clamd import Readable
 
 Kind = Literal["zip", "tar", "gzip", "bzip2", "xz", "lzma", "zlib"]
@@ -113,7 +114,8 @@ def identify(location: Path) -> Kind | None:
 def unpack(location: Path, kind: Kind, *, budget: Budget, scratch: Path) -> Iterator[Member | UnreadableError]:
     """The members of a container, one at a time; a member that can't be read comes as the error that says why.
 
-    Raises `BudgetError` when the budget is spent, `UnreadableError` when the container itself is broken.
+    Raises `BudgetError` when the budget is spent, `UnreadableError` when the container itself is broken,
+    `CannotDecideError` when the scratch folder is full.
     """
     try:
         if kind == "zip":
@@ -193,8 +195,13 @@ def _spooled(stream: Readable, budget: Budget, scratch: Path) -> Iterator[Path]:
     with tempfile.NamedTemporaryFile(dir=scratch) as file:
         while chunk := stream.read(_CHUNK_BYTES):
             budget.unpacked(len(chunk))
-            file.write(chunk)
-        file.flush()
+            try:
+                file.write(chunk)
+                file.flush()
+            except OSError as error:
+                raise CannotDecideError(
+                    f"cannot unpack to {scratch}: {error.strerror}", remedy="free disk space"
+                ) from error
         yield Path(file.name)
 
 
