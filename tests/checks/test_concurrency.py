@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -182,10 +183,8 @@ def test_a_restart_under_load_is_a_finding(tmp_path: Path, model: Path) -> None:
 def test_an_engine_of_ours_without_a_gpu_decides_nothing_in_production(tmp_path: Path, model: Path) -> None:
     if gpu_devices():
         pytest.fail("this test describes a machine without a GPU; run it there")
-    import dataclasses
-
-    with FaultEngine(tmp_path) as engine, pytest.raises(CannotDecideError, match="no GPU"):
-        managed = dataclasses.replace(engine.endpoint, managed=True)
+    managed = dataclasses.replace(FaultEngine(tmp_path).endpoint, managed=True)
+    with pytest.raises(CannotDecideError, match="no GPU"):
         observe(CHECK, LIMITS, managed, model=model, serving=SERVING)
 
 

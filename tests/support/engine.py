@@ -6,6 +6,7 @@ It tokenises by words, streams words, keeps vLLM's metrics and does exactly one 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import threading
@@ -88,10 +89,10 @@ class FaultEngine:
         self._slots: asyncio.Semaphore | None = None
         self._waiting = 0
         self._totals = dict.fromkeys(("generation", "prompt", "preemptions", "queries", "hits"), 0.0)
-        self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._stop: asyncio.Event | None = None
-        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),), daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -115,12 +116,13 @@ class FaultEngine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._thread.is_alive() and self._stop is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
+        if self._loop is not None and self._stop is not None and self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):  # it ended by itself a moment ago
+                self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(10)
-        self._loop.close()
 
     async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         if self.faults.waits_over is not None:
             self._slots = asyncio.Semaphore(self.faults.waits_over)

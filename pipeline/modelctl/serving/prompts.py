@@ -1,32 +1,53 @@
-"""Prompts of a wanted length in tokens, every one different from its first words on.
+"""Prompts of a wanted length in tokens, every one different from its first sentence on.
 
-A shared beginning would be answered from the engine's prefix cache and make every figure too good. With the engine's
-`/tokenize` lengths are exact: the words are tokenised once and prompts are put together from token ids. Without it a
-prompt is text, and its length is what the engine's own `usage` said of two samples.
+A shared beginning would be answered from the engine's prefix cache and make every figure too good. The text is plain
+sentences, since on strings of unrelated words even a sound model falls into repeating one of them. With the engine's
+`/tokenize` lengths are exact: the phrases are tokenised once and prompts are put together from token ids. Without it
+a prompt is text, and its length is what the engine's own `usage` said of two samples.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from modelctl.errors import CannotDecideError
 from modelctl.serving.client import EngineClient
 
-_WORD_LIST = (
-    " river stone garden window letter mountain winter number farmer bridge market silver engine paper forest doctor"
-    " island morning teacher copper village summer captain mirror harbor candle planet station hammer kitchen valley"
-    " student basket cotton dragon evening finger guitar history insect jacket ladder meadow needle ocean painter"
-    " rabbit shadow ticket uncle violin wagon yellow anchor butter circle desert eagle flower glass honey iron journey"
-    " knight lemon magnet night orange pepper queen rocket sugar tower umbrella voice water zebra apple bottle clock"
-    " opens carries follows builds remembers paints crosses answers finds breaks measures repairs visits leaves hears"
-    " begins turns counts keeps sends old quiet heavy bright narrow careful distant hidden broken early gentle green"
-    " near behind under before across without until because while"
+_TIMES = (
+    "Yesterday,In spring,At noon,One evening,Last winter,Before dawn,On Monday,After lunch,During the storm,Long ago,"
+    "Every summer,Around midnight,This morning,In autumn,On her birthday,Last year,After the war,On Friday,"
+    "At sunset,Two days later"
 )
-WORDS = tuple(_WORD_LIST.split())
-_SIGNATURE_WORDS = 6
-"""Words that spell the serial number, so that no two prompts of a run share their first block of tokens."""
+_SUBJECTS = (
+    "farmer,teacher,captain,doctor,student,painter,queen,knight,rabbit,baker,sailor,nurse,singer,hunter,miller,"
+    "tailor,gardener,shepherd,writer,judge,soldier,dancer,pilot,merchant,fisherman,carpenter,librarian,king,cook,"
+    "blacksmith,neighbor,uncle,clerk,driver,engineer,monk,potter,mayor,widow,guard"
+)
+_ACTIONS = (
+    "carried a basket,found an old lantern,repaired the broken mirror,lost a silver ring,sold a warm jacket,"
+    "painted a blue door,read a long letter,hid a small candle,built a wooden ladder,played the guitar,"
+    "bought fresh bread,dropped a glass bottle,counted the yellow flowers,watched a quiet bird,opened a heavy box,"
+    "wrote a short song,cleaned the copper kettle,planted an apple tree,caught a large fish,drew a careful map,"
+    "told a strange story,cooked a simple soup,rang the iron bell,borrowed a sharp knife,mended a torn coat,"
+    "met a kind stranger,forgot a black umbrella,heard a distant drum,followed a narrow path,washed a white horse"
+)
+_PLACES = (
+    "near the river,at the market,in the forest,behind the mill,on the island,in the harbor,beside the tower,"
+    "in the kitchen,under the bridge,at the station,in the village,on the hill,inside the library,by the old well,"
+    "across the valley,in the garden,at the castle,along the coast,outside the church,in the meadow,by the lake,"
+    "above the shop,near the school,at the fountain,in the cellar,on the roof,behind the barn,at the border,"
+    "in the desert,beyond the gate"
+)
+PHRASES = (
+    tuple(f" {time}" for time in _TIMES.split(",")),
+    tuple(f" the {subject}" for subject in _SUBJECTS.split(",")),
+    tuple(f" {action}" for action in _ACTIONS.split(",")),
+    tuple(f" {place}." for place in _PLACES.split(",")),
+)
+"""The parts of a sentence in their order: 20 * 40 * 30 * 30 first sentences before one comes again."""
 _CALIBRATION_WORDS = (64, 192)
 
 
@@ -42,58 +63,71 @@ class PromptMaker:
     """Makes prompts for one engine; get one from `prompt_maker`."""
 
     def __init__(
-        self, *, seed: int, start: tuple[int, ...], words: tuple[tuple[int, ...], ...] | None, tokens_per_word: float
+        self,
+        *,
+        seed: int,
+        start: tuple[int, ...] = (),
+        phrases: dict[str, tuple[int, ...]] | None = None,
+        tokens_per_word: float = 1.0,
     ) -> None:
-        self.exact = words is not None
+        """`start` are the ids that the tokenizer puts before every text; `phrases` the ids of each phrase, when
+        known."""
+        self.exact = phrases is not None
         """Whether lengths are exact."""
         self._seed = seed
         self._start = start
-        self._words = words
+        self._phrases = phrases
         self._tokens_per_word = tokens_per_word
 
     def make(self, serial: int, tokens: int) -> Prompt:
         """The prompt number `serial` with `tokens` tokens; the same serial and seed give the same prompt.
 
-        Beyond its first six words a prompt of another length has other words; for the same ending use `tail`.
+        Beyond its first sentence a prompt of another length has other words; for the same ending use `tail`.
         """
-        if self._words is None:
-            count = max(1, round(tokens / self._tokens_per_word))
-            return Prompt(
-                serial=serial, content=" ".join(WORDS[index] for index in self._indexes(serial, tokens, count))
-            )
-        ids: list[int] = []
-        for index in self._indexes(serial, tokens, tokens):
-            ids += self._words[index]
-            if len(ids) >= tokens:
-                break
-        return Prompt(serial=serial, content=self._start[:tokens] + tuple(ids[: max(0, tokens - len(self._start))]))
+        phrases = self._text(serial, tokens)
+        if self._phrases is None:
+            return Prompt(serial=serial, content=_words(phrases, self._word_count(tokens)))
+        ids = list(self._start)
+        while len(ids) < tokens:
+            ids += self._phrases[next(phrases)]
+        return Prompt(serial=serial, content=tuple(ids[:tokens]))
 
     def tail(self, prompt: Prompt, tokens: int) -> Prompt:
         """The last `tokens` tokens of a prompt: the same question with less before it."""
         if isinstance(prompt.content, str):
-            count = max(1, round(tokens / self._tokens_per_word))
-            return Prompt(serial=prompt.serial, content=" ".join(prompt.content.split(" ")[-count:]))
+            words = prompt.content.split()[-self._word_count(tokens) :]
+            return Prompt(serial=prompt.serial, content=" ".join(words))
         kept = max(0, tokens - len(self._start))
         return Prompt(serial=prompt.serial, content=self._start[:tokens] + prompt.content[len(prompt.content) - kept :])
 
-    def _indexes(self, serial: int, tokens: int, count: int) -> list[int]:
+    def _word_count(self, tokens: int) -> int:
+        return max(1, round(tokens / self._tokens_per_word))
+
+    def _text(self, serial: int, tokens: int) -> Iterator[str]:
+        """Phrases without end: the first sentence spells the serial number, the others are drawn."""
+        number = serial + self._seed
+        for choices in PHRASES:
+            number, index = divmod(number, len(choices))
+            yield choices[index]
         chooser = random.Random(f"{self._seed}/{serial}/{tokens}")  # noqa: S311 - words of a test prompt, no secret
-        signature = [(serial // len(WORDS) ** place + self._seed) % len(WORDS) for place in range(_SIGNATURE_WORDS)]
-        return (signature + chooser.choices(range(len(WORDS)), k=max(0, count - _SIGNATURE_WORDS)))[:count]
+        while True:
+            for choices in PHRASES:
+                yield chooser.choice(choices)
 
 
 async def prompt_maker(client: EngineClient, *, seed: int) -> PromptMaker:
     """Learn how the engine counts tokens. Raises `CannotDecideError` when it neither tokenises nor reports usage."""
     start = await _tokenize(client, "", special=True)
     if start is not None:
-        parts = await asyncio.gather(*(_tokenize(client, f" {word}", special=False) for word in WORDS))
-        words = tuple(part for part in parts if part)
-        if len(words) == len(WORDS):
-            return PromptMaker(seed=seed, start=start, words=words, tokens_per_word=1.0)
+        texts = [phrase for choices in PHRASES for phrase in choices]
+        parts = await asyncio.gather(*(_tokenize(client, text, special=False) for text in texts))
+        phrases = {text: part for text, part in zip(texts, parts, strict=True) if part}
+        if len(phrases) == len(texts):
+            return PromptMaker(seed=seed, start=start, phrases=phrases)
+    sample = PromptMaker(seed=seed)
     counts = []
-    for number in _CALIBRATION_WORDS:
-        text = " ".join(WORDS[index % len(WORDS)] for index in range(number))
-        answer = await client.complete(text, answer_tokens=1, exact_answer=False)
+    for words in _CALIBRATION_WORDS:
+        answer = await client.complete(sample.make(0, words).content, answer_tokens=1, exact_answer=False)
         if answer.row.prompt_tokens is None:
             raise CannotDecideError(
                 f"{client.endpoint.base_url}: the engine neither tokenises nor reports usage: {answer.row.detail}",
@@ -101,7 +135,14 @@ async def prompt_maker(client: EngineClient, *, seed: int) -> PromptMaker:
             )
         counts.append(answer.row.prompt_tokens)
     slope = (counts[1] - counts[0]) / (_CALIBRATION_WORDS[1] - _CALIBRATION_WORDS[0])
-    return PromptMaker(seed=seed, start=(), words=None, tokens_per_word=max(slope, 0.1))
+    return PromptMaker(seed=seed, tokens_per_word=max(slope, 0.1))
+
+
+def _words(phrases: Iterator[str], count: int) -> str:
+    words: list[str] = []
+    while len(words) < count:
+        words += next(phrases).split()
+    return " ".join(words[:count])
 
 
 async def _tokenize(client: EngineClient, text: str, *, special: bool) -> tuple[int, ...] | None:

@@ -153,24 +153,22 @@ class LengthWalk:
             )
 
     async def _too_long(self) -> None:
-        """One token more than the maximum must be refused cleanly, and the engine must go on."""
+        """A prompt of one token more than the maximum must be refused cleanly, and the engine must go on."""
         maximum = max(self.maximum, self.client.endpoint.max_model_len or 0)
-        asked = maximum + 1 - self.answer_tokens
-        if not self.prompts.exact:
-            asked = int(maximum * _TEXT_EXCESS)
+        asked = maximum + 1 if self.prompts.exact else int(maximum * _TEXT_EXCESS)
         answer = await self._send(self.prompts.make(next(self._serials), asked).content, -1)
         row = answer.row
         if row.failure is None:
             self.notes.find(
                 "over-maximum",
-                f"a request of {maximum + 1} tokens was answered as if it fitted, though the maximum is {maximum} "
-                f"(the engine counted {row.prompt_tokens} of {asked} prompt tokens)",
+                f"a prompt of {asked} tokens was answered as if it fitted, though the maximum is {maximum} "
+                f"(the engine counted {row.prompt_tokens} prompt tokens)",
                 "start the engine with --max-model-len, so that what is too long is refused and not cut",
             )
         elif row.status is None or not 400 <= row.status < 500:
             self.notes.find(
                 "over-maximum",
-                f"a request of {maximum + 1} tokens is not refused cleanly (wanted: HTTP 400): {row.detail}",
+                f"a prompt of {asked} tokens is not refused cleanly (wanted: HTTP 400): {row.detail}",
                 "see engine.log in the evidence",
             )
         next_asked = min(self.reference_tokens, maximum - self.answer_tokens)
