@@ -59,7 +59,9 @@ def test_a_group_size_that_does_not_fit_is_refused_before_any_work(tmp_path: Pat
     assert not (tmp_path / "staging").exists()
 
 
-@pytest.mark.parametrize(("stated", "used"), [("bfloat16", "bfloat16"), ("float16", "float16"), ("float32", "bfloat16")])
+@pytest.mark.parametrize(
+    ("stated", "used"), [("bfloat16", "bfloat16"), ("float16", "float16"), ("float32", "bfloat16")]
+)
 def test_the_dtype_is_the_sources_where_engines_have_it(tmp_path: Path, stated: str, used: str) -> None:
     folder = tiny_llama(tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
@@ -118,6 +120,6 @@ def test_a_model_that_does_not_load_leaves_nothing_behind(tmp_path: Path) -> Non
     folder = tiny_llama(tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "model_type": "nosuchmodel"}))
-    with pytest.raises(CannotDecideError, match="accuracy.quantize_worker ended"):
+    with pytest.raises(CannotDecideError, match=r"accuracy\.quantize_worker ended"):
         run(scan_tree(folder), tmp_path)
     assert list((tmp_path / "staging").iterdir()) == []

@@ -1,0 +1,143 @@
+"""The quantization check: what applies, what decides, and the words of a refusal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from modelctl.accuracy.evaluate import Document, Results, pair
+from modelctl.checks.base import CheckContext, Observation
+from modelctl.checks.quantization import CHECK, EVIDENCE, QuantizationLimits, evidence_lines, observe
+from modelctl.errors import CannotDecideError, DoesNotApplyError
+from modelctl.model.release import Quantization
+from tests.support.contexts import tree_context
+from tests.support.models import tiny_llama
+
+LIMITS = QuantizationLimits(tasks=("modelctl_easy",), questions=1000)
+RECIPE = Quantization(group_size=64, calibration_samples=16)
+
+
+def answers(
+    right: Sequence[bool], *, chosen: int | None = None, prompt: str = "p", digest: str = "sha256:a"
+) -> Results:
+    """A model's results; a wrong answer is the place after the right one."""
+    documents = tuple(
+        Document(
+            task="modelctl_easy",
+            doc_id=number,
+            subject=("capitals", "plurals")[number % 2],
+            doc_hash=f"d{number}",
+            prompt_hash=f"{prompt}{number}",
+            target_hash=f"t{number}",
+            choices=4,
+            target=number % 4,
+            chosen=chosen if chosen is not None else (number + (not correct)) % 4,
+            correct=correct,
+        )
+        for number, correct in enumerate(right)
+    )
+    return Results(
+        tree_digest=digest,
+        tasks=("modelctl_easy",),
+        questions_digest="sha256:q",
+        limit=len(right),
+        seed=0,
+        fewshot=0,
+        dtype="bfloat16",
+        batch_size=32,
+        device="cpu",
+        versions={"lm_eval": "0.4.13"},
+        documents=documents,
+    )
+
+
+def compare(baseline: Results, candidate: Results) -> Observation:
+    return observe(baseline, candidate, pair(baseline, candidate), LIMITS, RECIPE)
+
+
+def context(folder: Path, tmp_path: Path, **changes: object) -> CheckContext[QuantizationLimits]:
+    return replace(tree_context(folder, LIMITS, scratch=tmp_path / "scratch"), **changes)  # type: ignore[arg-type] # by name
+
+
+def test_a_release_that_is_not_quantised_has_nothing_to_judge(tmp_path: Path) -> None:
+    with pytest.raises(DoesNotApplyError):
+        CHECK.run(context(tiny_llama(tmp_path / "model"), tmp_path))
+
+
+def test_quantised_weights_without_an_original_cannot_be_judged(tmp_path: Path) -> None:
+    folder = tiny_llama(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "quantization_config": {"quant_method": "gptq"}}))
+    with pytest.raises(CannotDecideError, match=r"quantised already \(gptq\)") as caught:
+        CHECK.run(context(folder, tmp_path))
+    assert caught.value.remedy is not None
+    assert "baseline:" in caught.value.remedy
+
+
+def test_a_refusal_says_by_how_much_from_where_to_where_and_how_to_mend_it() -> None:
+    observation = compare(answers([True] * 800 + [False] * 200), answers([False] * 50 + [True] * 750 + [False] * 200))
+    (finding,) = observation.findings
+    assert finding.rule == "quantization.accuracy-drop"
+    assert finding.message == (
+        "accuracy on modelctl_easy fell from 0.800 to 0.750, by 5.0 points (n=1000, 95 % interval 3.8 to 6.5, 50 lost, "
+        "0 gained); the limit is 1.5 points (quantization.max_drop_points)"
+    )
+    assert "exclude: [self_attn, down_proj]" in finding.remedy
+    assert "group_size: 32" in finding.remedy
+    assert observation.undecided == ()
+
+
+def test_a_small_loss_passes_with_every_parameter_of_the_measurement() -> None:
+    observation = compare(answers([True] * 800 + [False] * 200), answers([True] * 798 + [False] * 202))
+    assert (observation.findings, observation.undecided, observation.warnings) == ((), (), ())
+    drop = observation.measurements[0]
+    assert (drop.name, drop.value, drop.unit) == ("accuracy drop", 0.2, "points")
+    for name in ("tasks", "questions", "questions_digest", "seed", "fewshot", "dtype", "group_size", "exclude", "lost"):
+        assert name in drop.parameters, name
+    subjects = {item.name: item for item in observation.measurements if item.name.startswith("subject ")}
+    assert set(subjects) == {"subject capitals", "subject plurals"}
+    assert subjects["subject capitals"].parameters["questions"] == 500
+
+
+def test_a_drop_below_its_standard_error_decides_nothing_and_says_what_would() -> None:
+    observation = compare(answers([True] * 80 + [False] * 20), answers([False] * 2 + [True] * 78 + [False] * 20))
+    assert observation.findings == ()
+    (undecided,) = observation.undecided
+    assert "the limit of 1.5 points lies inside the interval" in undecided.reason
+    assert undecided.remedy is not None
+    assert "questions would decide" in undecided.remedy
+    assert observation.warnings == ("modelctl_easy holds 100 questions, fewer than the 1000 asked for",)
+
+
+def test_two_models_that_only_guess_are_not_equally_good() -> None:
+    guessing = answers([number % 4 == 0 for number in range(1000)])
+    observation = compare(guessing, guessing)
+    assert "guessing would reach too" in observation.undecided[0].reason
+
+
+def test_a_blind_model_that_always_gives_the_same_letter_decides_nothing() -> None:
+    blind = answers([number % 4 == 0 for number in range(1000)], chosen=0)
+    observation = compare(blind, blind)
+    assert observation.undecided[0].reason.startswith("the original gives choice 0 to 100% of 1000 questions")
+    assert observation.undecided[0].remedy is not None
+    assert "mmlu_continuation" in observation.undecided[0].remedy
+
+
+def test_answers_to_different_prompts_are_never_compared() -> None:
+    with pytest.raises(CannotDecideError, match="not asked the same questions"):
+        pair(answers([True] * 100), answers([True] * 100, prompt="other"))
+    with pytest.raises(CannotDecideError, match="not asked the same questions"):
+        pair(answers([True] * 100), answers([True] * 99))
+
+
+def test_the_evidence_holds_both_answers_to_each_document() -> None:
+    pairs = pair(answers([True, True]), answers([True, False]))
+    rows = [json.loads(line) for line in evidence_lines(pairs).splitlines()]
+    assert rows[1]["baseline_correct"] is True
+    assert rows[1]["candidate_correct"] is False
+    assert (rows[1]["target"], rows[1]["baseline_chosen"], rows[1]["candidate_chosen"]) == (1, 1, 2)
+    assert EVIDENCE.endswith(".jsonl")
