@@ -4,6 +4,8 @@ import re
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from modelctl.documents import parse_yaml
 from modelctl.errors import InputError
@@ -49,3 +51,22 @@ def test_a_query_is_written_as_a_block() -> None:
 def test_a_release_without_a_real_digest_is_refused() -> None:
     with pytest.raises(InputError, match="no tree digest"):
         a_release(digest="sha256:short")
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**40), 2**40)
+    | st.text(max_size=20)
+    | st.from_regex(r"\A[ -~\n]{0,20}\Z"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(min_size=1, max_size=8), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=8), VALUES, min_size=1, max_size=4))
+@settings(max_examples=100, deadline=None)
+def test_whatever_is_written_is_read_back_by_readers_of_both_kinds(document: dict[str, object]) -> None:
+    text = dump([document])
+    assert yaml.load(text, yaml.CSafeLoader) == document
+    assert parse_yaml(text, origin="it") == document

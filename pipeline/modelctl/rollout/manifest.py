@@ -6,9 +6,9 @@ Strings that a YAML 1.1 reader (which Kubernetes uses) would take for a boolean,
 from __future__ import annotations
 
 import hashlib
-import io
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -25,6 +25,8 @@ HASH_LABEL = "rollouts-pod-template-hash"
 
 _MAX_NAME = 63 - len("-canary")
 _DNS_1035 = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
+_PLAIN = re.compile(r"(?!---|\.\.\.)(?:[A-Za-z0-9./_(]|-(?=[A-Za-z-]))(?:[!-9;-~]|:(?! |$)| (?![ #]))*(?<![ :])")
+_LITERAL = re.compile(r"[!-~][ -~]*(?:\n[ -~]*[!-~])+")
 _AMBIGUOUS = re.compile(
     r"[-+]?\.?\d[-+\d.,_:a-fxotz ]*|[-+]?\.(inf|nan)|y|n|yes|no|on|off|true|false|null|~|=|<<|", re.I
 )
@@ -73,29 +75,47 @@ def resource_name(name: str) -> str:
 
 def dump(documents: Sequence[Manifest]) -> str:
     """The documents of one file as YAML text."""
-    from ruamel.yaml import YAML
-
-    yaml = YAML()
-    yaml.width = 4096
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.representer.ignore_aliases = lambda *_: True
-    stream = io.StringIO()
-    for index, document in enumerate(documents):
-        if index:
-            stream.write("---\n")
-        yaml.dump(_styled(document), stream)
-    return stream.getvalue()
+    return "---\n".join("".join(f"{line}\n" for line in _lines(document)) for document in documents)
 
 
-def _styled(value: Json) -> object:
-    from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
-
-    if isinstance(value, str):
-        if "\n" in value:
-            return LiteralScalarString(value)
-        return DoubleQuotedScalarString(value) if _AMBIGUOUS.fullmatch(value) else value
+def _lines(value: Json) -> Iterator[str]:
+    """The lines of a mapping or sequence that is not empty, from its own first column on."""
     if isinstance(value, Mapping):
-        return {str(_styled(key)): _styled(item) for key, item in value.items()}
-    if isinstance(value, Sequence):
-        return [_styled(item) for item in value]
-    return value
+        for key, item in value.items():
+            yield from _entry(f"{_scalar(key)}:", item)
+    elif isinstance(value, Sequence):
+        for item in value:
+            if _is_block(item):
+                first, *rest = _lines(item)
+                yield f"- {first}"
+                yield from (f"  {line}" for line in rest)
+            else:
+                yield from _entry("-", item)
+
+
+def _entry(head: str, item: Json) -> Iterator[str]:
+    if _is_block(item):
+        yield head
+        yield from (f"  {line}" for line in _lines(item))
+    elif isinstance(item, str) and _LITERAL.fullmatch(item):
+        yield f"{head} |-"
+        yield from (f"  {line}" for line in item.split("\n"))
+    else:
+        yield f"{head} {_scalar(item)}"
+
+
+def _is_block(item: Json) -> bool:
+    return isinstance(item, Mapping | Sequence) and not isinstance(item, str) and bool(item)
+
+
+def _scalar(item: Json) -> str:
+    if isinstance(item, str):
+        return item if _PLAIN.fullmatch(item) and not _AMBIGUOUS.fullmatch(item) else _quoted(item)
+    if isinstance(item, Mapping):
+        return "{}"
+    return "[]" if isinstance(item, Sequence) else json.dumps(item)
+
+
+def _quoted(text: str) -> str:
+    """A double-quoted scalar; JSON's own escapes would split characters beyond U+FFFF in two."""
+    return '"' + "".join(c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08x}" for c in text) + '"'

@@ -18,7 +18,7 @@ PORT = 8000
 PRE_STOP_S = 15
 """Time for endpoints and gateways to forget a pod before its engine stops to listen."""
 USER_ID = 10001
-SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod, not a folder of this machine
+SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod, not a folder here
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the same
 _PROBE_PERIOD_S = 10
 _KEEP_REVISIONS = 5
