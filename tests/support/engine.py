@@ -5,10 +5,12 @@ It tokenises by words, streams words, keeps vLLM's metrics and does exactly one 
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import json
 import math
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -260,3 +262,20 @@ def fault_engine(folder: Path, **faults: Any) -> Iterator[FaultEngine]:
     """An engine with these faults."""
     with FaultEngine(folder, Faults(**faults)) as engine:
         yield engine
+
+
+def main(arguments: list[str]) -> None:
+    """The engine as a program: takes `--uds` and `--max-model-len`, ignores vLLM's other flags, runs until it is ended."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--uds", type=Path, required=True)
+    parser.add_argument("--max-model-len", type=int, default=512)
+    known, _ = parser.parse_known_args(arguments)
+    print("loading", known.uds, flush=True)  # noqa: T201 - its log
+    engine = FaultEngine(known.uds.parent, max_model_len=known.max_model_len)
+    engine.socket = known.uds
+    with engine:
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
