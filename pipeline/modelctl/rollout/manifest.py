@@ -27,9 +27,7 @@ _MAX_NAME = 63 - len("-canary")
 _DNS_1035 = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _PLAIN = re.compile(r"(?!---|\.\.\.)(?:[A-Za-z0-9./_(]|-(?=[A-Za-z-]))(?:[!-9;-~]|:(?! |$)| (?![ #]))*(?<![ :])")
 _LITERAL = re.compile(r"[!-~][ -~]*(?:\n[ -~]*[!-~])+")
-_AMBIGUOUS = re.compile(
-    r"[-+.\d][-+\d.,_:a-fxotz ]*|[-+]?\.(inf|nan)|y|n|yes|no|on|off|true|false|null|~|=|<<|", re.I
-)
+_AMBIGUOUS = re.compile(r"[-+.\d][-+\d.,_:a-fxotz ]*|[-+]?\.(inf|nan)|y|n|yes|no|on|off|true|false|null|~|=|<<|", re.I)
 
 
 @dataclass(frozen=True, kw_only=True)
