@@ -194,8 +194,8 @@ def test_requests_longer_than_the_engine_serves_are_the_policys_fault(tmp_path: 
         observe(CHECK, limits, engine.endpoint, model=model, serving=SERVING)
 
 
-def test_an_engine_that_cannot_load_the_model_is_a_finding(model: Path) -> None:
-    error = EngineRefusedError("the engine cannot load this model", log_lines=())
+def test_an_engine_that_cannot_load_the_model_is_a_finding(tmp_path: Path, model: Path) -> None:
+    error = EngineRefusedError("the engine cannot load this model", log=tmp_path / "engine.log")
     assert rules(observe(CHECK, LIMITS, error, model=model, serving=SERVING)) == ["concurrency.engine-cannot-load"]
 
 

@@ -141,9 +141,13 @@ def test_without_tokenize_lengths_are_approximate_and_said_to_be(run: object) ->
     assert any("no /tokenize" in words for words in seen.warnings)
 
 
-def test_an_engine_that_cannot_load_the_model_is_a_finding(model: Path) -> None:
-    error = EngineRefusedError("the engine cannot load this model: ValueError: no", log_lines=("ValueError: no",))
-    seen = observe(CHECK, LIMITS, error, model=model, serving=SERVING)
+def test_an_engine_that_cannot_load_the_model_is_a_finding_and_its_log_is_kept(tmp_path: Path, model: Path) -> None:
+    log = tmp_path / "engine.log"
+    log.write_text("ValueError: no")
+    error = EngineRefusedError("the engine cannot load this model: ValueError: no", log=log)
+    evidence = KeptEvidence()
+    seen = observe(CHECK, LIMITS, error, model=model, serving=SERVING, evidence=evidence)
+    assert evidence.files == {"engine.log": b"ValueError: no"}
     assert rules(seen) == ["long-context.engine-cannot-load"]
     assert "ValueError: no" in seen.findings[0].message
 

@@ -265,7 +265,7 @@ def fault_engine(folder: Path, **faults: Any) -> Iterator[FaultEngine]:
 
 
 def main(arguments: list[str]) -> None:
-    """The engine as a program: takes `--uds` and `--max-model-len`, ignores vLLM's other flags, runs until it is ended."""
+    """The engine as a program: takes `--uds` and `--max-model-len`, ignores other flags, runs until it is ended."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--uds", type=Path, required=True)
     parser.add_argument("--max-model-len", type=int, default=512)

@@ -44,7 +44,7 @@ class ConcurrencyCheck:
         try:
             endpoint = context.resources.engine()
         except EngineRefusedError as error:
-            return refused(self.id, error, unit="requests")
+            return refused(context, self.id, error, unit="requests")
         if context.limits.require_gpu and endpoint.managed and not gpu_devices():
             raise CannotDecideError(
                 "this machine has no GPU, and the policy wants figures of the hardware that will serve",

@@ -60,7 +60,7 @@ class LongContextCheck:
         try:
             endpoint = context.resources.engine()
         except EngineRefusedError as error:
-            return refused(self.id, error, unit="lengths")
+            return refused(context, self.id, error, unit="lengths")
         return asyncio.run(_observe(context, endpoint))
 
 

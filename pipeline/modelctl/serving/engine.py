@@ -44,9 +44,11 @@ class EngineRefusedError(CannotDecideError):
     """The engine ended by itself while it loaded this model: a finding of the stress checks, not a fault of the
     machine."""
 
-    def __init__(self, message: str, *, log_lines: tuple[str, ...], remedy: str | None = None) -> None:
-        super().__init__(message, remedy=remedy)
-        self.log_lines = log_lines
+    def __init__(self, message: str, *, log: Path) -> None:
+        super().__init__(
+            message, remedy="change the quantisation or the serving section, or use an engine that supports this model"
+        )
+        self.log = log
 
 
 @contextmanager
@@ -167,9 +169,7 @@ def _wait_until_ready(keeper: _Keeper, socket: Path, *, timeout_s: float, task: 
                 failures.append(answered)
         if len(failures) >= _FIRST_ANSWER_TRIES and keeper.returncode() is None:
             raise EngineRefusedError(
-                f"the engine loaded the model but does not complete a prompt: {failures[-1]}",
-                log_lines=last_errors(keeper.log),
-                remedy=f"see {keeper.log}",
+                f"the engine loaded the model but does not complete a prompt: {failures[-1]}", log=keeper.log
             )
         now = time.monotonic()
         if now - begin > timeout_s:
@@ -212,11 +212,7 @@ def _ended(keeper: _Keeper) -> CannotDecideError:
             f"the engine does not run here (status {status}): {words}",
             remedy=f"mend {setting} (MODELCTL_{setting.replace('.', '_').upper()}); see {keeper.log}",
         )
-    return EngineRefusedError(
-        f"the engine cannot load this model (status {status}): {words}",
-        log_lines=lines,
-        remedy=f"see {keeper.log}; change the quantisation or the serving section, or use an engine that supports it",
-    )
+    return EngineRefusedError(f"the engine cannot load this model (status {status}): {words}", log=keeper.log)
 
 
 def _model_folders(tree: Tree) -> list[Path]:

@@ -70,14 +70,11 @@ class Notes:
         )
 
 
-def refused(check: str, error: EngineRefusedError, *, unit: str) -> Observation:
-    """An engine that can't load the served tree is a finding against it."""
+def refused(context: CheckContext[LimitsT], check: str, error: EngineRefusedError, *, unit: str) -> Observation:
+    """An engine that can't load the served tree is a finding against it; its log is kept."""
     notes = Notes(check=check)
-    notes.find(
-        "engine-cannot-load",
-        error.message,
-        error.remedy or "change the quantisation, or serve with an engine that supports this model",
-    )
+    context.evidence.keep("engine.log", read_tail(error.log, _LOG_KEPT_BYTES))
+    notes.find("engine-cannot-load", error.message, f"{error.remedy}; engine.log in the evidence says more")
     return Observation(coverage=(Coverage(unit=unit, seen=0, total=1),), findings=tuple(notes.findings))
 
 
