@@ -47,7 +47,7 @@ spec:
     max_model_len: 2048
     max_num_seqs: 8
     max_num_batched_tokens: 2048
-    gpu: {{count: 1}}
+    gpu: {{count: 0}}
   policy: demo
 """
 

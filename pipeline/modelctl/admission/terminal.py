@@ -32,8 +32,6 @@ def _parts(report: Report) -> Iterable[RenderableType]:
     from rich.text import Text
 
     yield _subject(report)
-    if report.policy.notice:
-        yield Text(f"notice    {report.policy.notice}", style="yellow")
     yield Text("")
     yield _table(report.checks)
     yield Text("")
@@ -44,6 +42,7 @@ def _parts(report: Report) -> Iterable[RenderableType]:
 
 def _subject(report: Report) -> RenderableType:
     from rich.table import Table
+    from rich.text import Text
 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
@@ -61,6 +60,8 @@ def _subject(report: Report) -> RenderableType:
     where = ", ".join(machine.gpus) or "no GPU"
     isolation = "children isolated by bubblewrap" if machine.isolation == "bubblewrap" else "children NOT isolated"
     grid.add_row("machine", f"{machine.hostname}, {machine.cpus} CPUs, {where}, {isolation}")
+    if report.policy.notice:
+        grid.add_row("notice", Text(report.policy.notice, style="yellow"))
     return grid
 
 
@@ -81,9 +82,13 @@ def _table(checks: tuple[CheckReport, ...]) -> RenderableType:
 
 
 def _coverage(coverage: tuple[Coverage, ...]) -> str:
-    return ", ".join(
-        f"{item.seen:,} of {item.total:,} {item.unit}" + (f" ({item.tree})" if item.tree else "") for item in coverage
-    )
+    return ", ".join(_covered(item) + (f" ({item.tree})" if item.tree else "") for item in coverage)
+
+
+def _covered(item: Coverage) -> str:
+    if item.unit == "bytes":
+        return f"{size_text(item.seen)} of {size_text(item.total)}"
+    return f"{item.seen:,} of {item.total:,} {item.unit}"
 
 
 def _verdict(report: Report) -> RenderableType:
@@ -124,11 +129,14 @@ def _details(check: CheckReport) -> Iterable[RenderableType]:
 
 
 def measurement_text(item: Measurement) -> str:
-    """A figure for people: `accuracy drop 9.0 points`."""
-    value = f"{item.value:,.4g}" if isinstance(item.value, float) else f"{item.value}"
-    if isinstance(item.value, int) and not isinstance(item.value, bool):
-        value = f"{item.value:,}"
-    return f"{item.name.replace('_', ' ')} {value}" + (f" {item.unit}" if item.unit else "")
+    """A figure for people: `accuracy drop 9.0 points`, `weights 269.1 MB`."""
+    name, value = item.name.replace("_", " "), item.value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return f"{name} {value}"
+    if item.unit in ("bytes", "B"):
+        return f"{name} {size_text(value)}"
+    number = f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+    return f"{name} {number}" + (f" {item.unit}" if item.unit else "")
 
 
 def short(digest: str) -> str:
@@ -136,7 +144,7 @@ def short(digest: str) -> str:
     return digest[:19] + "…"
 
 
-def size_text(size_bytes: int) -> str:
+def size_text(size_bytes: float) -> str:
     """A size in decimal units."""
     size = float(size_bytes)
     for unit in ("B", "kB", "MB", "GB"):

@@ -89,7 +89,9 @@ def _print(running: Iterable[Running]) -> None:
 
     from modelctl.cli.output import console
 
-    table = Table("service", "address", "detail", box=None, pad_edge=False, header_style="dim")
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("service", "address", "detail"):
+        table.add_column(heading, overflow="fold")
     for item in running:
         table.add_row(item.name, item.address, item.detail)
     console().print(table)
