@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+import venv
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,12 @@ def test_end_kills_what_does_not_listen() -> None:
 def test_a_missing_program_is_named() -> None:
     with pytest.raises(CannotDecideError, match="no-such-program"):
         Sandbox("none").start(Child(argv=["no-such-program"]))
+
+
+def test_an_environment_below_tmp_is_not_hidden(tmp_path: Path) -> None:
+    assert tmp_path.is_relative_to("/tmp")
+    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
+    python_there = str(tmp_path / "env" / "bin" / "python")
+    code = "import sys; print(sys.prefix)"
+    said = output_of(Child(argv=[python_there, "-I", "-c", code]), Sandbox("bubblewrap"))
+    assert said.strip() == str(tmp_path / "env")

@@ -79,10 +79,13 @@ class Sandbox:
             "ALL",
             "--clearenv",
         ]
-        for path in (*SYSTEM_PATHS, *interpreter_paths(child.argv[0])):
+        for path in SYSTEM_PATHS:
             argv += ["--ro-bind-try", str(path), str(path)]
         argv += ["--dev-bind", "/dev", "/dev"] if child.devices else ["--dev", "/dev"]
         argv += ["--proc", "/proc", "--tmpfs", "/tmp", "--dir", home, "--tmpfs", "/dev/shm"]  # noqa: S108
+        # after the empty /tmp, which would hide an environment that lies below it
+        for path in interpreter_paths(child.argv[0]):
+            argv += ["--ro-bind-try", str(path), str(path)]
         for path in child.readable:
             argv += ["--ro-bind", str(path), str(path)]
         for path in child.writable:
