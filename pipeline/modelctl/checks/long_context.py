@@ -162,7 +162,11 @@ def _judge_kv(context: CheckContext[LongContextLimits], endpoint: Endpoint, walk
     for seen in answered:
         need = layout.need_blocks(seen.length)
         allowed = need * (1 + context.limits.kv_tolerance) + _SPARE_BLOCKS
-        parameters: dict[str, Scalar] = {"length": seen.length, "block_size": longest.block_size}
+        parameters: dict[str, Scalar] = {
+            "length": seen.length,
+            "block_size": layout.block_size,
+            "batched_tokens": layout.batched_tokens,
+        }
         notes.measure("kv-blocks-computed", need, "blocks", parameters)
         if seen.peak_blocks is not None and seen.peak_blocks > allowed:
             notes.find(

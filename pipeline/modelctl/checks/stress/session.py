@@ -143,6 +143,7 @@ def layout_of(context: CheckContext[LimitsT], endpoint: Endpoint, block_size: in
         max_num_batched_tokens=context.serving.max_num_batched_tokens,
         tensor_parallel_size=context.serving.tensor_parallel_size,
         cache_dtype=flag,
+        batches_in_flight=batches_in_flight(endpoint.version),
     )
 
 
