@@ -7,7 +7,7 @@ import pytest
 
 from modelctl.errors import CannotDecideError
 from modelctl.model.config import parse_config
-from modelctl.sizing.kv import KvLayout, kv_layout
+from modelctl.sizing.kv import KvLayout, batches_in_flight, kv_layout
 
 
 def config(layers: int, heads: int, hidden: int, **rest: Any) -> Mapping[str, Any]:
@@ -176,3 +176,10 @@ def test_an_8_bit_cache_halves_it() -> None:
 def test_what_is_not_computed_is_refused_rather_than_guessed(extra: Mapping[str, Any]) -> None:
     with pytest.raises(CannotDecideError, match="not computed"):
         layout({**LLAMA_8B, **extra})
+
+
+@pytest.mark.parametrize(
+    ("version", "batches"), [("0.32.0", 1), ("0.33.0", 2), ("0.9.2", 1), ("1.0.0rc1", 2), (None, 2), ("unknown", 2)]
+)
+def test_the_engines_version_decides_how_many_batches_are_in_flight(version: str | None, batches: int) -> None:
+    assert batches_in_flight(version) == batches

@@ -12,6 +12,7 @@ What has state beside attention, or caches of unequal size, is refused rather th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -98,8 +99,7 @@ def kv_layout(
     cache_dtype: str = "auto",
     batches_in_flight: int = 1,
 ) -> KvLayout:
-    """The layout of a model. `batches_in_flight` is 2 for engines that schedule asynchronously (vLLM since 0.33),
-    else 1.
+    """The layout of a model; the function `batches_in_flight` knows that figure for an engine.
 
     Raises `CannotDecideError` for a model whose cache is not computed here.
     """
@@ -116,6 +116,15 @@ def kv_layout(
         block_size=block_size,
         batched_tokens=max_num_batched_tokens * batches_in_flight,
     )
+
+
+def batches_in_flight(engine_version: str | None) -> int:
+    """How many batches an engine of this version schedules at once: vLLM counts 2 from 0.33 on, which widens windows.
+
+    An unknown version counts as a current one.
+    """
+    found = re.match(r"v?(\d+)\.(\d+)", engine_version or "")
+    return 1 if found is not None and (int(found[1]), int(found[2])) < (0, 33) else 2
 
 
 def _layer_token_bytes(config: ModelConfig, tensor_parallel_size: int, cache_dtype: str) -> int:

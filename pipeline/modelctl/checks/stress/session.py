@@ -26,7 +26,7 @@ from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.engine import EngineRefusedError
 from modelctl.serving.engine_log import last_errors, read_tail
 from modelctl.serving.metrics import EngineMetrics
-from modelctl.sizing.kv import KvLayout, kv_layout
+from modelctl.sizing.kv import KvLayout, batches_in_flight, kv_layout
 
 _LOG_KEPT_BYTES = 16 << 20
 DYING_S = 6.0
