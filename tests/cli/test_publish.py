@@ -48,7 +48,9 @@ def test_from_proposed_to_pulled(proposal: Proposal, secret: str, tmp_path: Path
         return done.stdout
 
     assert "proposed" in run("list")
-    assert "nothing was written" in run("publish", "tiny@1.0.0", "--report", proposal.report, "--dry-run")
+    plan = run("publish", "tiny@1.0.0", "--report", proposal.report, "--dry-run")
+    assert "nothing was written" in plan
+    assert "5.0 kB to send" in plan
     first = run("publish", "tiny@1.0.0", "--report", proposal.report)
     assert "tiny@1.0.0: published" in first
     assert "next: git push --follow-tags" in first

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import modelctl.registry.publish as publication
@@ -76,7 +76,9 @@ class Proposal:
 
     def admit(self, *, policy_digest: str = DIGEST) -> None:
         """Write the report that an admission of the model folder would leave."""
-        report = a_report(release=self.id, served_digest=self.tree().digest, policy_digest=policy_digest)
+        digest = self.tree().digest
+        report = a_report(release=self.id, served_digest=digest, policy_digest=policy_digest)
+        report = replace(report, model=replace(report.model, source_digest=digest))
         self.report.write_text(report.to_json(), encoding="utf-8")
 
     def next_version(self, version: str) -> Proposal:

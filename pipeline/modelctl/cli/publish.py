@@ -86,14 +86,17 @@ def publish(release: str, report_path: Path | None, dry_run: bool, json_target: 
 def _tell(result: Published, *, dry_run: bool, out: Console) -> None:
     from rich.filesize import decimal
 
-    sizes = [(word, result.bytes_of(action)) for action, word in _WORDS.items()]
+    words = {"send": "sent", "copy": "copied on the server", "keep": "there already"}
+    if dry_run:
+        words |= {"send": "to send", "copy": "to copy on the server"}
+    sizes = [(word, result.bytes_of(action)) for action, word in words.items()]
     if dry_run:
         out.print(f"{result.release}: may be published; nothing was written", style="bold")
     elif result.manifest_existed and not result.bytes_of("send"):
         out.print(f"{result.release}: published already, with these very bytes", style="bold green")
     else:
         out.print(f"{result.release}: published", style="bold green")
-    out.print(f"\nfiles        {len(result.steps)} at {result.served.uri}/")
+    out.print(f"\nfiles        {len(result.steps)} at {result.served.uri}/", soft_wrap=True)
     moved = ", ".join(f"{decimal(size)} {word}" for word, size in sizes if size) or "nothing to send"
     out.print(f"bytes        {moved}")
     out.print(f"served tree  {result.served.tree_digest}")
@@ -104,9 +107,6 @@ def _tell(result: Published, *, dry_run: bool, out: Console) -> None:
         out.print(f"      modelctl rollout {result.release} --env ENVIRONMENT", style="bold")
     else:
         out.print(f"\nnext: modelctl publish {result.release}", style="bold")
-
-
-_WORDS = {"send": "sent", "copy": "copied on the server", "keep": "there already"}
 
 
 def _as_json(result: Published, *, dry_run: bool) -> str:
