@@ -84,6 +84,7 @@ def test_a_tiny_model_is_quantised_placed_whole_and_found_again(tmp_path: Path) 
     (folder / "LICENSE").write_text("a licence\n")
     (folder / "notes.md").write_text("not needed by an engine\n")
     source = scan_tree(folder)
+    (tmp_path / "staging" / ".making-0-killed").mkdir(parents=True)
     made = run(source, tmp_path)
 
     assert made.root == tmp_path / "staging" / made.digest.removeprefix("sha256:")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from modelctl.accuracy.evaluate import Document, Results, pair
+from modelctl.accuracy.evaluate import Document, Results
+from modelctl.accuracy.pairing import evidence_lines, pair
 from modelctl.checks.base import CheckContext, Observation
-from modelctl.checks.quantization import CHECK, EVIDENCE, QuantizationLimits, evidence_lines, observe
+from modelctl.checks.quantization import CHECK, EVIDENCE, QuantizationLimits, observe
 from modelctl.errors import CannotDecideError, DoesNotApplyError
 from modelctl.model.release import Quantization
 from tests.support.contexts import tree_context

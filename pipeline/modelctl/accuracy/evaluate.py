@@ -1,7 +1,7 @@
 """Answer multiple-choice documents with one model and keep what it chose, document by document.
 
 The documents are a seeded random sample, stratified by subject, that depends on the data, the limit and the seed
-only: two models evaluated with the same arguments answer the same ones, and `pair` insists on it. Results are kept by
+only: two models evaluated with the same arguments answer the same ones, and `pairing.pair` insists on it. Results are kept by
 the digest of all that moves them.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -69,24 +69,6 @@ class Results:
     def accuracy(self) -> float:
         """The share of documents answered right."""
         return sum(document.correct for document in self.documents) / len(self.documents)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """One document with both answers."""
-
-    baseline: Document
-    candidate: Document
-
-    @property
-    def lost(self) -> bool:
-        """Only the baseline got it right."""
-        return self.baseline.correct and not self.candidate.correct
-
-    @property
-    def gained(self) -> bool:
-        """Only the candidate got it right."""
-        return self.candidate.correct and not self.baseline.correct
 
 
 _RESULTS: TypeAdapter[Results] = TypeAdapter(Results)
@@ -159,33 +141,6 @@ def evaluate(
     partial.write_text(json.dumps(asdict(results)) + "\n", encoding="utf-8")
     partial.replace(record)
     return results
-
-
-def pair(baseline: Results, candidate: Results) -> tuple[Pair, ...]:
-    """The documents of both, joined. Raises `CannotDecideError` unless both answered the same prompts of the same
-    documents."""
-    if {document_key(document) for document in baseline.documents} != {
-        document_key(document) for document in candidate.documents
-    }:
-        raise CannotDecideError(
-            "the two models were not asked the same questions (document, prompt or target hashes differ)",
-            remedy="give both the same tokenizer files and tasks; delete the cache folder and run again if that is so",
-        )
-    answers = {document_key(document): document for document in candidate.documents}
-    return tuple(Pair(baseline=document, candidate=answers[document_key(document)]) for document in baseline.documents)
-
-
-def document_key(document: Document) -> tuple[str, int, str, str, str]:
-    """What makes two answers answers to the same prompt."""
-    return document.task, document.doc_id, document.doc_hash, document.prompt_hash, document.target_hash
-
-
-def by_subject(pairs: Sequence[Pair]) -> dict[str, tuple[Pair, ...]]:
-    """The pairs of each subject, by name."""
-    found: dict[str, list[Pair]] = {}
-    for item in pairs:
-        found.setdefault(item.baseline.subject, []).append(item)
-    return {subject: tuple(found[subject]) for subject in sorted(found)}
 
 
 def _parse(answered: Any) -> tuple[Document, ...]:

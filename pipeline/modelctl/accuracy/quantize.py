@@ -41,6 +41,7 @@ KEPT = (
 )  # fmt: skip
 """Files of the source that an engine reads beside config and weights, and what its licence asks to pass on."""
 
+_PARTIAL = ".making-"
 _LOCAL_META = ("offload_to_disk", "offload_to_disk_path")
 
 
@@ -73,7 +74,8 @@ def quantize(
     if found is not None:
         return found
     staging.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=staging, prefix=".making-") as folder:
+    _sweep(staging)
+    with tempfile.TemporaryDirectory(dir=staging, prefix=f"{_PARTIAL}{os.getpid()}-") as folder:
         output, ready = Path(folder, "output"), Path(folder, "tree")
         output.mkdir()
         ready.mkdir()
@@ -147,6 +149,16 @@ def _remembered(record: Path, staging: Path, progress: Progress) -> Tree | None:
         return None
     progress.note("the quantised model is reused")
     return tree
+
+
+def _sweep(staging: Path) -> None:
+    """Take away what runs that were killed have left half-made."""
+    import psutil
+
+    for folder in staging.glob(f"{_PARTIAL}*"):
+        maker = folder.name.removeprefix(_PARTIAL).partition("-")[0]
+        if not (maker.isdigit() and psutil.pid_exists(int(maker))):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _assemble(source: Tree, config: ModelConfig, output: Path, ready: Path) -> None:

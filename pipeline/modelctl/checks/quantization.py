@@ -8,14 +8,13 @@ nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from modelctl.accuracy.evaluate import Pair, Results, by_subject, evaluate, pair
+from modelctl.accuracy.evaluate import Results, evaluate
+from modelctl.accuracy.pairing import Pair, by_subject, evidence_lines, pair
 from modelctl.accuracy.quantize import working_dtype
 from modelctl.accuracy.questions import prepare
 from modelctl.accuracy.statistics import PairedDrop, above_chance, constant_answer, judge
@@ -260,18 +259,6 @@ def _measurements(
         }
         found.append(Measurement(name=f"subject {subject}", value=change, unit="documents", parameters=counts))
     return found
-
-
-def evidence_lines(pairs: Sequence[Pair]) -> bytes:
-    """One JSON object a document: where it is from, its hashes, and what each model chose."""
-    rows = []
-    for item in pairs:
-        row = asdict(item.baseline)
-        for name in ("chosen", "correct"):
-            row[f"baseline_{name}"] = row.pop(name)
-            row[f"candidate_{name}"] = getattr(item.candidate, name)
-        rows.append(json.dumps(row, sort_keys=True, ensure_ascii=False))
-    return ("\n".join(rows) + "\n").encode()
 
 
 CHECK = QuantizationCheck()
