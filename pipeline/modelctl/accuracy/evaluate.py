@@ -1,8 +1,8 @@
 """Answer multiple-choice documents with one model and keep what it chose, document by document.
 
 The documents are a seeded random sample, stratified by subject, that depends on the data, the limit and the seed
-only: two models evaluated with the same arguments answer the same ones, and `pairing.pair` insists on it. Results are kept by
-the digest of all that moves them.
+only: two models evaluated with the same arguments answer the same ones, and `pairing.pair` insists on it. Results are
+kept by the digest of all that moves them.
 """
 
 from __future__ import annotations
