@@ -132,7 +132,8 @@ def _wants_parts(template: Template, tokens: Mapping[str, str]) -> bool:
     """Whether plain text content fails or is lost, and a list of parts is rendered in full."""
     for parts in (False, True):
         result = render(template.source, SINGLE, tokens, generation_prompt=True, parts=parts)
-        if result.text is not None and not dropped(SINGLE, result.text):
+        printed_as_data = parts and "'type'" in (result.text or "")
+        if result.text is not None and not printed_as_data and not dropped(SINGLE, result.text):
             return parts
     return False
 

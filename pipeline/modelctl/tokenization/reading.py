@@ -21,7 +21,7 @@ MAX_TEMPLATE_BYTES = 1 << 20
 
 
 class MalformedError(Exception):
-    """A file is not what it should be. `str()` words what was found, beginning with a verb or the file's name."""
+    """A file is not what it should be. `str()` words what was found."""
 
 
 def json_object(folder: Path, name: str) -> Mapping[str, Json]:
@@ -40,13 +40,13 @@ def text(path: Path, *, max_bytes: int = MAX_TEMPLATE_BYTES) -> str:
         with path.open("rb") as stream:
             content = stream.read(max_bytes + 1)
     except OSError as error:
-        raise MalformedError(f"cannot be read: {error.strerror}") from error
+        raise MalformedError(f"{path.name}: cannot be read: {error.strerror}") from error
     if len(content) > max_bytes:
-        raise MalformedError(f"is larger than {max_bytes >> 10} KiB")
+        raise MalformedError(f"{path.name}: larger than {max_bytes >> 10} KiB")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise MalformedError(f"is not UTF-8 at byte {error.start}") from error
+        raise MalformedError(f"{path.name}: not UTF-8 at byte {error.start}") from error
 
 
 def optional_object(members: Mapping[str, Json], key: str) -> Mapping[str, Json] | None:

@@ -77,8 +77,10 @@ class Ledger:
     templates_total: int = 0
 
     def problem(self, rule: str, message: str, *, remedy: str, path: str | None = None) -> None:
-        """Write down a reason to refuse."""
-        self.problems.append(Problem(rule=rule, message=message, remedy=remedy, path=path))
+        """Write down a reason to refuse, once."""
+        problem = Problem(rule=rule, message=message, remedy=remedy, path=path)
+        if problem not in self.problems:
+            self.problems.append(problem)
 
     def doubt(self, reason: str, *, remedy: str | None = None) -> None:
         """Write down what could not be decided."""

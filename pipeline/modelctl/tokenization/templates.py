@@ -58,13 +58,8 @@ def find_templates(folder: Path, files: Sequence[str], ledger: Ledger) -> list[T
                 title = stem if parent == EXTRA_TEMPLATES else DEFAULT if name == "chat_template.jinja" else path
                 found.append(Template(name=title, path=path, source=text(folder / path)))
         except MalformedError as error:
-            if name in _JSON_NAMES and "/" not in path and name == "tokenizer_config.json":
-                continue  # said once, where the tokenizer's own files are read
             ledger.problem(
-                "unreadable",
-                shown_plain(f"{path}: {error}"),
-                remedy="take the file from the upstream repository",
-                path=path,
+                "unreadable", shown_plain(str(error)), remedy="take the file from the upstream repository", path=path
             )
     return found
 
@@ -97,7 +92,9 @@ def suspicious(source: str) -> list[str]:
 
     from modelctl.tokenization.rendering import environment
 
-    tree = environment().parse(source)
+    made = environment()
+    tree = made.parse(source)
+    made.compile(made.parse(source))  # names unknown filters, and works out constants as every program will
     found: list[str] = []
     for node in tree.find_all(nodes.Node):
         match node:
@@ -149,15 +146,15 @@ def _of_json(path: str, value: Json) -> Iterator[Template]:
     elif isinstance(value, list):
         for row in value:
             if not isinstance(row, Mapping):
-                raise MalformedError("chat_template: wanted a list of objects with 'name' and 'template'")
+                raise MalformedError(f"{path}: chat_template: wanted a list of objects with 'name' and 'template'")
             yield _named(path, row.get("name"), row.get("template"))
     else:
-        raise MalformedError("chat_template: wanted a text, or a list of named ones")
+        raise MalformedError(f"{path}: chat_template: wanted a text, or a list of named ones")
 
 
 def _named(path: str, name: Json, source: Json) -> Template:
     if not isinstance(name, str) or not isinstance(source, str):
-        raise MalformedError("chat_template: wanted a name and a template, both texts")
+        raise MalformedError(f"{path}: chat_template: wanted a name and a template, both texts")
     return Template(name=name, path=path, source=source)
 
 

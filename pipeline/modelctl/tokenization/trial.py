@@ -41,7 +41,8 @@ def try_tokenizer(
 ) -> None:
     """Load the tokenizer of `root` and compare what it does.
 
-    `settings` is tokenizer_config.json, `template` the chat template when nothing was found against it. Running out of `bounds` is a doubt, since a slow machine may be why; a crash is a finding.
+    `settings` is tokenizer_config.json, `template` the chat template when nothing was found against it. Running out of
+    `bounds` is a doubt, since a slow machine may be why; a crash is a finding.
     """
     ledger.tools |= {name: version(name) for name in ("tokenizers", "transformers")}
     with tempfile.TemporaryDirectory(prefix="tokenizer-") as made:

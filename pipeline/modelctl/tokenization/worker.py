@@ -180,7 +180,7 @@ def _judge_copies(
         merges = text(root / "merges.txt", max_bytes=MAX_FILE_BYTES) if "merges.txt" in files else None
         check_copies(vocabulary, documents["vocab.json"], merges, documents["tokenizer.json"], ledger)
     except MalformedError as error:
-        _unreadable(f"merges.txt {error}", "merges.txt", ledger)
+        _unreadable(str(error), "merges.txt", ledger)
 
 
 def _judge_templates(
