@@ -31,7 +31,8 @@ MACHINE_PATHS = re.compile(r"(?<![\w./-])/(?:work|root|home|Users|opt)/")
 
 def documents() -> list[Path]:
     """Every Markdown document of the project."""
-    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+    folders = ("docs", "registry")
+    return [*sorted(ROOT.glob("*.md")), *(path for name in folders for path in sorted((ROOT / name).rglob("*.md")))]
 
 
 def commands(text: str) -> Iterator[str]:
