@@ -65,6 +65,8 @@ HOSTILE: dict[str, str | bytes] = {
     "notes.md": "# Notes\n```python\n" + SYSTEM + "```\n",
     "vocab.txt": "import\nos\nclass\n",
     "harmless.py": "import torch\n\n\ndef forward(x):\n    return torch.relu(x)\n",
+    "data.py": '["' + "x" * 70_000 + '"]\n' + SYSTEM,
+    "data.txt": '["' + "x" * 70_000 + '"]\n' + SYSTEM,
     "run.sh": "#!/bin/sh\nls\n",
 }
 
@@ -92,6 +94,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Observation:
         ("license.txt", "code.process"),
         ("demo.ipynb", "code.process"),
         ("latin.py", "code.process"),
+        ("data.py", "code.process"),
+        ("data.txt", "code.process"),
         ("weak.py", "code.bandit-b324"),
         ("deep.py", "code.unreadable-python"),
         ("module.pyc", "code.compiled-python"),
@@ -181,3 +185,18 @@ def test_a_child_that_runs_out_of_time_decides_nothing(tmp_path: Path, monkeypat
     folder = write(tmp_path / "model", {f"{number}.py": "x = [" + "1," * 400_000 + "]" for number in range(4)})
     with pytest.raises(CannotDecideError):
         check(folder)
+
+
+def test_files_too_large_for_text_are_named_and_large_weights_are_not(tmp_path: Path) -> None:
+    folder = write(tmp_path / "model", {"config.json": "{}"})
+    for name, start in (
+        ("model.safetensors", struct.pack("<Q", 64) + b"{" + b" " * 63),
+        ("blob", b"x"),
+        ("big.json", b"{"),
+    ):
+        with (folder / name).open("wb") as stream:
+            stream.write(start)
+            stream.truncate(50 << 20)
+    observation = check(folder)
+    assert [item.split(":")[0] for item in observation.coverage[0].excluded] == ["big.json", "blob"]
+    assert [item.rule for item in observation.findings] == ["code.unreadable-json"]

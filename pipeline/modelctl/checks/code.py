@@ -210,7 +210,7 @@ def _evidence(bandit: Bandit, units: Sequence[Unit], python: Sequence[int]) -> b
 
 def _coverage(context: CheckContext[CodeLimits], gathered: Gathered) -> Coverage:
     files = context.tree.files
-    unread = [f"{path}: only its first bytes and, in GGUF, its metadata were looked at" for path in gathered.unread]
+    unread = [f"{path}: too large for text, only its first bytes were looked at" for path in gathered.unread]
     problems = [item for item in context.tree.problems if item.kind != "case-clash"]
     return Coverage(
         unit="files",

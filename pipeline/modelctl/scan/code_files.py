@@ -76,7 +76,7 @@ class Gathered:
     problems: list[Problem] = field(default_factory=list)
     shell_scripts: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    """Files that are only looked at by their first bytes, being too large for text."""
+    """Files that are too large for text and no weights: only their first bytes were looked at."""
 
 
 def gather(tree: Tree, *, advance: Callable[[float], None] = lambda _: None) -> Gathered:
@@ -102,23 +102,30 @@ def _file(entry: FileEntry, location: Path, gathered: Gathered) -> None:
     if kind is ContentKind.GGUF:
         _gguf(path, location, gathered)
     if large:
-        gathered.unread.append(path)
+        if kind not in (ContentKind.SAFETENSORS, ContentKind.GGUF):
+            gathered.unread.append(path)
         if suffix in (".json", ".ipynb", *_PYTHON_SUFFIXES):
-            _problem(gathered, "unreadable-json", path, f"{entry.size_bytes} bytes are too many to be examined")
+            rule: Rule = "unreadable-python" if suffix in _PYTHON_SUFFIXES else "unreadable-json"
+            _problem(gathered, rule, path, f"{entry.size_bytes} bytes are too many to be examined")
         return
+    _text(entry.path, kind, content, gathered)
+
+
+def _text(path: str, kind: ContentKind, content: bytes, gathered: Gathered) -> None:
+    suffix, script = Path(path).suffix.lower(), bool(_SHEBANG.match(content))
     for what, line in credentials(content):
         _problem(gathered, "secret", path, f"line {line} holds {what}")
     if suffix in (".yaml", ".yml") and _YAML_OBJECT.search(content):
         _problem(gathered, "yaml-object", path, "YAML that builds Python objects when it is loaded (!!python/…)")
-    if suffix in (".json", ".ipynb") or kind is ContentKind.JSON:
-        _json(path, suffix, content, gathered)
+    if suffix in _PYTHON_SUFFIXES or script:
+        _python(path, content, gathered)
     elif suffix in _TEMPLATE_SUFFIXES:
         _template(gathered, path, path, content.decode("utf-8", "backslashreplace"))
-    elif suffix in _PYTHON_SUFFIXES or _SHEBANG.match(head):
-        _python(path, content, gathered)
-    elif b"\0" not in head and len(content) <= MAX_GUESS_BYTES and _CODE_HINT.search(content):
+    elif suffix in (".json", ".ipynb") or (kind is ContentKind.JSON and _is_json(content)):
+        _json(path, suffix, content, gathered)
+    elif b"\0" not in content[:64] and len(content) <= MAX_GUESS_BYTES and _CODE_HINT.search(content):
         gathered.units.append(Unit(path=path, label=path, source=content, certain=False))
-    if kind is ContentKind.SHELL and not _SHEBANG.match(head):
+    if kind is ContentKind.SHELL and not script:
         gathered.shell_scripts.append(path)
 
 
@@ -142,6 +149,15 @@ def _json(path: str, suffix: str, content: bytes, gathered: Gathered) -> None:
         _template(gathered, path, f"{path} {name}", text)
     for number, source in configs.notebook_cells(document):
         _cell(path, number, source, gathered)
+
+
+def _is_json(content: bytes) -> bool:
+    """Whether all of a text is JSON: `identify` goes by the beginning of a long one."""
+    try:
+        configs.parse(content)
+    except ValueError:
+        return False
+    return True
 
 
 def _cell(path: str, number: int, source: str, gathered: Gathered) -> None:
