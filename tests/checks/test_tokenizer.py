@@ -104,6 +104,7 @@ def test_a_tree_without_a_tokenizer_is_refused(folder: Path, run: Run) -> None:
     assert seen.coverage[0].seen > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     [
@@ -145,6 +146,7 @@ def test_a_model_without_a_template_is_refused_only_when_the_policy_wants_one(fo
     assert rules(run(folder, chat_template_required=True)) == {"tokenizer.template-missing"}
 
 
+@pytest.mark.slow
 def test_a_model_that_ships_python_is_not_run(folder: Path, run: Run, tmp_path: Path) -> None:
     trap = tmp_path / "ran"
     for name in ("json.py", "tokenizers.py", "tokenization_x.py", "sitecustomize.py"):

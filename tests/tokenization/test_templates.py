@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,20 @@ def test_places_of_one_name_must_agree_but_for_line_ends() -> None:
     check_places([first, Template(name="default", path="tokenizer_config.json", source="a\nc")], ledger)
     assert rules(ledger) == ["template-conflict"]
     assert "line 2 has 'b' in the one and 'c' in the other" in ledger.problems[0].message
+
+
+def test_a_template_in_gguf_metadata_counts_as_one_of_the_places(tmp_path: Path) -> None:
+    def text(words: str) -> bytes:
+        return struct.pack("<Q", len(words)) + words.encode()
+
+    entries = [("general.name", "m"), ("tokenizer.chat_template", "a"), ("tokenizer.chat_template.rag", "b")]
+    body = b"".join(text(key) + struct.pack("<I", 8) + text(value) for key, value in entries)
+    (tmp_path / "m.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, len(entries)) + body)
+    (tmp_path / "chat_template.jinja").write_text("c")
+    (tmp_path / "cut.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 9))
+    ledger = Ledger()
+    found = find_templates(tmp_path, ["chat_template.jinja", "m.gguf", "cut.gguf"], ledger)
+    assert [(item.name, item.source) for item in found] == [("default", "c"), ("default", "a"), ("rag", "b")]
+    assert rules(ledger) == ["unreadable"]
+    check_places(found, ledger)
+    assert rules(ledger) == ["unreadable", "template-conflict"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelctl.model.strict_json import Json
+from modelctl.scan.gguf import chat_templates
 from modelctl.tokenization.reading import MalformedError, json_object, shown_plain, text
 from modelctl.tokenization.report import Ledger
 
@@ -21,6 +22,7 @@ EXTRA_TEMPLATES = "additional_chat_templates"
 """The folder of named templates beside chat_template.jinja."""
 SUFFIXES = (".jinja", ".jinja2", ".j2")
 _JSON_NAMES = ("tokenizer_config.json", "chat_template.json", "processor_config.json")
+_GGUF_KEY = "tokenizer.chat_template"
 _FORMAT_ATTRIBUTE = re.compile(r"\{[^{}]*[.\[]\s*_")
 
 
@@ -52,6 +54,8 @@ def find_templates(folder: Path, files: Sequence[str], ledger: Ledger) -> list[T
         try:
             if name in _JSON_NAMES:
                 found += _of_json(path, json_object(folder, path).get("chat_template"))
+            elif name.endswith(".gguf"):
+                found += _of_gguf(folder / path, path)
             elif name.endswith(SUFFIXES):
                 parent = path.rpartition("/")[0].rpartition("/")[2]
                 stem = name.rpartition(".")[0]
@@ -150,6 +154,16 @@ def _of_json(path: str, value: Json) -> Iterator[Template]:
             yield _named(path, row.get("name"), row.get("template"))
     else:
         raise MalformedError(f"{path}: chat_template: wanted a text, or a list of named ones")
+
+
+def _of_gguf(file: Path, path: str) -> Iterator[Template]:
+    try:
+        with file.open("rb") as stream:
+            for key, source in chat_templates(stream):
+                name = key.removeprefix(_GGUF_KEY).removeprefix(".")
+                yield Template(name=name or DEFAULT, path=path, source=source)
+    except (OSError, ValueError) as error:
+        raise MalformedError(f"{path}: {error}") from error
 
 
 def _named(path: str, name: Json, source: Json) -> Template:

@@ -196,7 +196,7 @@ def _judge_templates(
         is_used = template.name == DEFAULT and template.folder == ""
         judge(template, special, vocabulary, bounds, render_it=is_used, ledger=ledger)
         if is_used:
-            used = template
+            used = used or template
     ledger.tools["jinja2"] = version("jinja2")
     if used is None:
         without = "no chat template: chat requests fail, or each engine invents a format of its own"
