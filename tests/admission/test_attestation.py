@@ -182,7 +182,7 @@ class TestKeys:
             "no signing key is set": None,
             "No such file": tmp_path / "none",
             "has a passphrase": ssh_key(tmp_path / "locked", passphrase="secret words"),
-            "is no Ed25519 key": ssh_key(tmp_path / "rsa", kind="rsa"),
+            "is no Ed25519 key": ssh_key(tmp_path / "ecdsa", kind="ecdsa"),
             "is no private key": tmp_path / "nonsense",
             "Is a directory": tmp_path,
         }

@@ -42,8 +42,8 @@ def test_namespaces_decide_whether_a_key_signs_attestations(tmp_path: Path, publ
 
 
 def test_keys_of_other_types_may_sign_commits_only(tmp_path: Path) -> None:
-    rsa = ssh_key(tmp_path / "rsa", kind="rsa").with_suffix(".pub").read_text()
-    assert signers(tmp_path, f"a {rsa}") == []
+    ecdsa = ssh_key(tmp_path / "ecdsa", kind="ecdsa").with_suffix(".pub").read_text()
+    assert signers(tmp_path, f"a {ecdsa}") == []
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def broken_s3(answer: Callable[[str, str, dict[str, str]], Answer | None]) -> It
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         state.url = f"http://127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
             yield state
         finally:
