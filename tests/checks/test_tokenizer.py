@@ -105,6 +105,18 @@ def test_a_tree_without_a_tokenizer_is_refused(folder: Path, run: Run) -> None:
 
 
 @pytest.mark.slow
+def test_an_older_form_alone_is_tried_but_not_decided(folder: Path, run: Run) -> None:
+    model = json.loads((folder / "tokenizer.json").read_text())["model"]
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.json").write_text(json.dumps(model["vocab"]))
+    (folder / "merges.txt").write_text("\n".join(" ".join(pair) for pair in model["merges"]))
+    edit_json(folder / "tokenizer_config.json", lambda it: it.update(tokenizer_class="GPT2Tokenizer"))
+    seen = run(folder)
+    assert "no tokenizer.json" in seen.undecided[0].reason
+    assert {item.unit: item.seen for item in seen.coverage}["texts"] == 59
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     [

@@ -110,6 +110,11 @@ def _read(root: Path, files: Sequence[str], ledger: Ledger) -> dict[str, Mapping
             ledger.files.append(name)
         except MalformedError as error:
             _unreadable(str(error), name, ledger)
+    if "tokenizer.json" not in files:
+        ledger.doubt(
+            "there is no tokenizer.json: the older form of the vocabulary is tried, but what it says is not read",
+            remedy="publish the tokenizer.json that transformers' save_pretrained writes for it",
+        )
     for path in files:
         if "/" in path and path.endswith("/tokenizer.json"):
             ledger.excluded.append(f"{path}: another tokenizer, in a subfolder that engines do not load")
