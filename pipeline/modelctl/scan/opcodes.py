@@ -21,6 +21,8 @@ MAX_NAME_CHARACTERS = 512
 HIGHEST_PROTOCOL = 5
 MAX_STACK = 4_000_000
 MAX_MEMO = 2_000_000
+MAX_IMPORTS = 100_000
+"""Writers import a name once and keep it, so a real file has a few dozen."""
 
 CERTAIN_OPCODES = 16
 """So many opcodes in a row are no accident; the length that a safetensors file begins with can pass for a few."""
@@ -204,8 +206,8 @@ class _Walker:
 
     def _import(self, module: str, name: str, offset: int) -> None:
         self._pickle.imports.append(Import(module=module, name=name, offset=offset))
-        if len(self._pickle.imports) > MAX_STACK:
-            raise ValueError("too many imports")
+        if len(self._pickle.imports) > MAX_IMPORTS:
+            raise ValueError(f"over {MAX_IMPORTS} imports")
 
     def _push(self, value: object) -> None:
         self._stack.append(value)
