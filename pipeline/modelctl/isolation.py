@@ -2,8 +2,8 @@
 
 Bubblewrap is used where it works: an empty file system with the system's libraries, the interpreter and the named
 folders in it, a network namespace of its own, an empty environment. Where it does not work the child still gets an
-empty environment and its limits, and
-`Sandbox.kind` says "none" so that a report and a policy can tell. A child is ended with everything it started.
+empty environment and its limits, and `Sandbox.kind` says "none" so that a report and a policy can tell. A child is
+ended with everything it started.
 """
 
 from __future__ import annotations
@@ -70,20 +70,12 @@ class Sandbox:
         if self.kind == "none":
             return list(child.argv)
         home = "/tmp/home"  # noqa: S108 - inside the child's own tmpfs
-        argv = [
-            "bwrap",
-            "--die-with-parent",
-            "--new-session",
-            "--unshare-all",
-            "--cap-drop",
-            "ALL",
-            "--clearenv",
-        ]
-        for path in SYSTEM_PATHS:
-            argv += ["--ro-bind-try", str(path), str(path)]
+        argv = ["bwrap", "--die-with-parent", "--new-session", "--unshare-all", "--cap-drop", "ALL", "--clearenv"]
+        for system in SYSTEM_PATHS:
+            argv += ["--ro-bind-try", system, system]
         argv += ["--dev-bind", "/dev", "/dev"] if child.devices else ["--dev", "/dev"]
         argv += ["--proc", "/proc", "--tmpfs", "/tmp", "--dir", home, "--tmpfs", "/dev/shm"]  # noqa: S108
-        # after the empty /tmp, which would hide an environment that lies below it
+        # After the empty /tmp, which would hide an environment that lies below it.
         for path in interpreter_paths(child.argv[0]):
             argv += ["--ro-bind-try", str(path), str(path)]
         for path in child.readable:

@@ -300,6 +300,12 @@ class TestRefused:
             proposal.publish(self.NOWHERE)
         assert caught.value.remedy == "modelctl admit tiny@1.0.0"
 
+    def test_a_release_file_that_was_edited_after_it_was_judged(self, proposal: Proposal) -> None:
+        path = proposal.folder / "release.yaml"
+        path.write_text(path.read_text() + "  serving: {max_model_len: 131072}\n")
+        with pytest.raises(RefusedError, match=r"release\.yaml is not the one that was judged"):
+            proposal.publish(self.NOWHERE)
+
     @pytest.mark.parametrize("outcome", ["failed", "error"])
     def test_a_verdict_that_its_own_checks_deny(self, proposal: Proposal, outcome: str) -> None:
         report = json.loads(proposal.report.read_text())

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import modelctl.registry.publish as publication
 from modelctl.git import Git
-from modelctl.model.tree import Tree, scan_tree
+from modelctl.model.tree import Tree, hash_file, scan_tree
 from modelctl.progress import SILENT, Progress
 from modelctl.registry.publish import Published, publish
 from modelctl.registry.store import ObjectStore
@@ -78,7 +78,8 @@ class Proposal:
         """Write the report that an admission of the model folder would leave."""
         digest = self.tree().digest
         report = a_report(release=self.id, served_digest=digest, policy_digest=policy_digest)
-        report = replace(report, model=replace(report.model, source_digest=digest))
+        judged = hash_file(self.folder / "release.yaml")
+        report = replace(report, model=replace(report.model, source_digest=digest, release_sha256=judged))
         self.report.write_text(report.to_json(), encoding="utf-8")
 
     def next_version(self, version: str) -> Proposal:

@@ -43,6 +43,7 @@ def a_report(
     verdict: Verdict = "admitted",
     partial: bool = False,
     release: str | None = "tiny@1.0.0",
+    release_sha256: str | None = None,
     served_digest: str | None = DIGEST,
     policy_digest: str = DIGEST,
     notice: str | None = None,
@@ -56,6 +57,7 @@ def a_report(
         partial=partial,
         model=ModelReport(
             release=release,
+            release_sha256=release_sha256,
             source="folder ./tiny",
             source_digest=DIGEST,
             served_digest=served_digest,

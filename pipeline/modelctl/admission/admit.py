@@ -26,7 +26,7 @@ from modelctl.admission.verdict import decide
 from modelctl.checks import CHECK_IDS, LOADING_GATE, load_check
 from modelctl.checks.base import CheckContext, Role
 from modelctl.errors import InputError, ModelctlError
-from modelctl.model.tree import Tree
+from modelctl.model.tree import Tree, hash_file
 from modelctl.progress import Progress
 from modelctl.settings import Workspace
 
@@ -88,6 +88,7 @@ def admit(request: Request, progress: Progress) -> Admission:
         partial=bool(request.checks) and set(request.checks) != set(CHECK_IDS),
         model=ModelReport(
             release=subject.release.id if subject.release else None,
+            release_sha256=hash_file(subject.release_path) if subject.release_path else None,
             source=source.description,
             source_digest=source.tree.digest,
             served_digest=run.served.digest if run.served else None,

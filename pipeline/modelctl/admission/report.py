@@ -58,6 +58,8 @@ class ModelReport:
 
     release: str | None
     """`name@version` when a release file was judged."""
+    release_sha256: str | None
+    """sha256 of the release file's own bytes, in hex: what was asked for is what may be published."""
     source: str
     source_digest: str
     served_digest: str | None

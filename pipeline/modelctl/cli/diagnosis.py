@@ -197,16 +197,8 @@ def _store(workspace: Workspace) -> Diagnosis:
     from modelctl.registry.store import ObjectStore
 
     needed_for = "publish, pull"
-    if workspace.settings.store.endpoint is None:
-        return Diagnosis(
-            part="object store",
-            state="missing",
-            found="store.endpoint is not set",
-            needed_for=needed_for,
-            remedy="set store.endpoint (MODELCTL_STORE_ENDPOINT), or start one on disk: modelctl services up",
-        )
     try:
-        found = ObjectStore.open(workspace.settings.store).describe()
+        found = ObjectStore.open(workspace.settings.store, state=workspace.state).describe()
     except ModelctlError as error:
         return Diagnosis(
             part="object store", state="missing", found=error.message, needed_for=needed_for, remedy=error.remedy

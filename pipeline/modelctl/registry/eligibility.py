@@ -43,9 +43,16 @@ def read_report(path: Path, release_id: str) -> str:
         raise InputError(f"{path}: not a report: not UTF-8", remedy=f"modelctl admit {release_id}") from error
 
 
-def refuse_unless_admitted(report: Report, release_id: str, tree: Tree, policy_digest: str) -> None:
-    """Raise `RefusedError` with every reason why this report does not let `tree` be published as `release_id`."""
+def refuse_unless_admitted(
+    report: Report, release_id: str, tree: Tree, *, policy_digest: str, release_sha256: str
+) -> None:
+    """Raise `RefusedError` with every reason why this report does not let `tree` be published as `release_id`.
+
+    `policy_digest` is of the policy that holds now, `release_sha256` of the release file as it is now.
+    """
     problems = list(_problems(report, release_id, tree, policy_digest))
+    if report.model.release == release_id and report.model.release_sha256 != release_sha256:
+        problems.append("release.yaml is not the one that was judged")
     if problems:
         raise RefusedError(
             f"{release_id} is not published: " + "; ".join(problems), remedy=f"modelctl admit {release_id}"

@@ -26,7 +26,7 @@ from modelctl.errors import InputError, RefusedError
 from modelctl.files import write_whole
 from modelctl.git import Git
 from modelctl.model.release import Metadata, load_release, parse_release_id, release_folder
-from modelctl.model.tree import Tree
+from modelctl.model.tree import Tree, hash_file
 from modelctl.progress import SILENT, Progress
 from modelctl.registry.eligibility import read_report, refuse_unless_admitted
 from modelctl.registry.manifest import Manifest, Served, manifest_key
@@ -86,7 +86,13 @@ def publish(
     load_release(folder / "release.yaml")
     report_text = read_report(report_path, release_id)
     report = Report.from_json(report_text, origin=str(report_path))
-    refuse_unless_admitted(report, release_id, tree, policy_digest)
+    refuse_unless_admitted(
+        report,
+        release_id,
+        tree,
+        policy_digest=policy_digest,
+        release_sha256=hash_file(folder / "release.yaml"),
+    )
     signer = _signer(workspace)
     git = Git.containing(workspace.root)
     git.run("var", "GIT_COMMITTER_IDENT")  # a commit that can't be made is known before anything is sent
