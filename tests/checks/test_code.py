@@ -40,7 +40,7 @@ def notebook(*cells: str) -> str:
 def test_a_repository_without_python_passes_with_a_measurement(tmp_path: Path) -> None:
     observation = check(tiny_llama(tmp_path / "model"))
     assert (observation.findings, observation.undecided) == ((), ())
-    assert next(item.value for item in observation.measurements if item.name == "python_files") == 0
+    assert next(item.value for item in observation.measurements if item.name == "python-files") == 0
     assert observation.coverage[0].seen == observation.coverage[0].total > 0
     assert observation.tools == {}
 

@@ -52,7 +52,7 @@ def test_a_good_model_passes_with_everything_looked_at(folder: Path, run: Run) -
         "texts": (59, 59),
         "chat templates": (1, 1),
     }
-    assert {item.name for item in seen.measurements} >= {"embedding_rows", "vocabulary", "lossless_texts"}
+    assert {item.name for item in seen.measurements} >= {"embedding-rows", "vocabulary", "lossless-texts"}
     assert set(seen.tools) == {"jinja2", "tokenizers", "transformers"}
 
 

@@ -48,8 +48,8 @@ def test_a_good_tokenizer_agrees_and_is_exact(folder: Path) -> None:
     ledger = tried(folder)
     assert rules(ledger) == []
     figures = {figure.name: figure for figure in ledger.figures}
-    assert figures["lossless_texts"].value == figures["lossless_texts"].parameters["of"] == ledger.texts
-    assert figures["texts_with_unwritable_bytes"].value == 0
+    assert figures["lossless-texts"].value == figures["lossless-texts"].parameters["of"] == ledger.texts
+    assert figures["texts-with-unwritable-bytes"].value == 0
 
 
 def test_a_class_that_reads_the_file_its_own_way_differs(folder: Path) -> None:
@@ -133,7 +133,7 @@ def test_lower_casing_is_measured_and_passes() -> None:
     tokenizer.decoder = decoders.WordPiece()
     ledger = round_tripped(tokenizer)
     assert rules(ledger) == []
-    lossless = next(figure for figure in ledger.figures if figure.name == "lossless_texts")
+    lossless = next(figure for figure in ledger.figures if figure.name == "lossless-texts")
     assert isinstance(lossless.value, int)
     assert lossless.value < 30
 
@@ -149,7 +149,7 @@ def test_missing_bytes_excuse_their_texts_and_no_others(folder: Path) -> None:
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     ledger = round_tripped(tokenizer)
     assert rules(ledger) == []
-    excused = next(figure for figure in ledger.figures if figure.name == "texts_with_unwritable_bytes")
+    excused = next(figure for figure in ledger.figures if figure.name == "texts-with-unwritable-bytes")
     assert excused.value == 1
 
 

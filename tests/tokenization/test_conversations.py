@@ -33,7 +33,7 @@ def test_a_good_template_passes_and_its_end_is_measured() -> None:
     ledger = seen(CHAT_TEMPLATE)
     assert rules(ledger) == []
     assert ledger.warnings == []
-    assert [(figure.name, figure.value) for figure in ledger.figures] == [("chat_template_end", "<|im_end|>")]
+    assert [(figure.name, figure.value) for figure in ledger.figures] == [("chat-template-end", "<|im_end|>")]
     assert (ledger.templates, ledger.templates_total) == (1, 1)
 
 

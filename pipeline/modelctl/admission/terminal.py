@@ -82,13 +82,19 @@ def _table(checks: tuple[CheckReport, ...]) -> RenderableType:
 
 
 def _coverage(coverage: tuple[Coverage, ...]) -> str:
-    return ", ".join(_covered(item) + (f" ({item.tree})" if item.tree else "") for item in coverage)
+    """One part a unit; what was seen of both trees is added up."""
+    totals: dict[str, tuple[int, int]] = {}
+    for item in coverage:
+        seen, total = totals.get(item.unit, (0, 0))
+        totals[item.unit] = (seen + item.seen, total + item.total)
+    both = len({item.tree for item in coverage}) > 1
+    return ", ".join(_covered(unit, *counts) for unit, counts in totals.items()) + (" in both trees" if both else "")
 
 
-def _covered(item: Coverage) -> str:
-    if item.unit == "bytes":
-        return f"{size_text(item.seen)} of {size_text(item.total)}"
-    return f"{item.seen:,} of {item.total:,} {item.unit}"
+def _covered(unit: str, seen: int, total: int) -> str:
+    if unit == "bytes":
+        return f"{size_text(seen)} of {size_text(total)}"
+    return f"{seen:,} of {total:,} {unit}"
 
 
 def _verdict(report: Report) -> RenderableType:
@@ -123,14 +129,13 @@ def _details(check: CheckReport) -> Iterable[RenderableType]:
         yield Text(f"– {check.id}: skipped: {check.skipped_because}", style="dim")
     for warning in check.warnings:
         yield Text(f"! {check.id}: {warning}", style="yellow")
-    for item in check.coverage:
-        for excluded in item.excluded:
-            yield Text(f"! {check.id}: not looked at: {excluded}", style="yellow")
+    for excluded in dict.fromkeys(sentence for item in check.coverage for sentence in item.excluded):
+        yield Text(f"! {check.id}: not looked at: {excluded}", style="yellow")
 
 
 def measurement_text(item: Measurement) -> str:
     """A figure for people: `accuracy drop 9.0 points`, `weights 269.1 MB`."""
-    name, value = item.name.replace("_", " "), item.value
+    name, value = item.name.replace("-", " "), item.value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return f"{name} {value}"
     if item.unit in ("bytes", "B"):

@@ -59,7 +59,10 @@ class Undecided:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """A figure with every parameter that moves it. `unit` is "" for counts and ratios."""
+    """A figure with every parameter that moves it. `unit` is "" for counts and ratios.
+
+    Names are in kebab-case, as rules are. A check lists what it decided by first: tables show the first two.
+    """
 
     name: str
     value: Scalar

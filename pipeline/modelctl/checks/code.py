@@ -227,10 +227,10 @@ def _measurements(
     lines = sum(gathered.units[number].source.count(b"\n") + 1 for number in python)
     how = {"severity": limits.severity, "confidence": limits.confidence}
     return (
-        Measurement(name="python_files", value=len(files), parameters=how),
-        Measurement(name="python_lines", value=lines, parameters=how),
-        Measurement(name="texts_tried_as_python", value=len(judged.units)),
+        Measurement(name="python-files", value=len(files), parameters=how),
         Measurement(name="templates", value=len(gathered.templates)),
+        Measurement(name="python-lines", value=lines, parameters=how),
+        Measurement(name="texts-tried-as-python", value=len(judged.units)),
     )
 
 

@@ -253,9 +253,10 @@ def _measurements(tree: Tree, headers: Mapping[str, Header], upstream: Upstream 
     tensors = [tensor for header in headers.values() for tensor in header.tensors]
     shares = ", ".join(f"{dtype} {size}" for dtype, size in dtype_shares(headers).items())
     return (
+        Measurement(name="upstream", value=f"{upstream.repo_id}@{upstream.commit}" if upstream is not None else "none"),
+        Measurement(name="tensors", value=len(tensors)),
         Measurement(name="files", value=len(tree.files)),
         Measurement(name="bytes", value=tree.size_bytes, unit="bytes"),
-        Measurement(name="tensors", value=len(tensors)),
         Measurement(
             name="parameters",
             value=sum(tensor.elements for tensor in tensors),
@@ -267,7 +268,6 @@ def _measurements(tree: Tree, headers: Mapping[str, Header], upstream: Upstream 
             unit="bytes",
             parameters={"by_dtype": shares},
         ),
-        Measurement(name="upstream", value=f"{upstream.repo_id}@{upstream.commit}" if upstream is not None else "none"),
     )
 
 

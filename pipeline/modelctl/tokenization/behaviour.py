@@ -91,9 +91,9 @@ def round_trips(variants: Variants, vocabulary: Vocabulary, *, max_lossy_texts: 
         tokens = sum(len(ids) for ids in answers)
         if group not in ("control", "lookalikes", "long", "spaces") and tokens:
             ratio = round(sum(len(text) for text in texts) / tokens, 3)
-            ledger.figure("characters_per_token", ratio, group=group, corpus=CORPUS_VERSION)
-    ledger.figure("lossless_texts", total - excused - len(lossy), of=total, corpus=CORPUS_VERSION)
-    ledger.figure("texts_with_unwritable_bytes", excused, of=total, corpus=CORPUS_VERSION)
+            ledger.figure("characters-per-token", ratio, group=group, corpus=CORPUS_VERSION)
+    ledger.figure("lossless-texts", total - excused - len(lossy), of=total, corpus=CORPUS_VERSION)
+    ledger.figure("texts-with-unwritable-bytes", excused, of=total, corpus=CORPUS_VERSION)
     if max_lossy_texts is None:
         return
     if exact and len(lossy) > max_lossy_texts:

@@ -152,7 +152,7 @@ def _judge_end(
         return
     known = [*special.texts.values(), *special.others, *(token.content for token in vocabulary.named)]
     end = end_of_turn(result.text, known)
-    seen.figure("chat_template_end", end, template=template.path)
+    seen.figure("chat-template-end", end, template=template.path)
     if end is None:
         seen.warnings.append(f"{template.path}: the template ends the assistant's turn with no token")
         return

@@ -45,7 +45,7 @@ def find_ceiling(folder: Path, files: Sequence[str], config: ModelConfig | None,
         )
         return Ceiling(rows=None, origin="unknown")
     rows, name, path = tables[0]
-    ledger.figure("embedding_rows", rows, tensor=name)
+    ledger.figure("embedding-rows", rows, tensor=name)
     if stated is not None and all(stated != table_rows for table_rows, _, _ in tables):
         ledger.problem(
             "vocab-size",
