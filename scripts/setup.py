@@ -115,13 +115,13 @@ def build_model() -> None:
 
 STAGES = {
     "core": Stage(
-        "modelctl, tokenizer libraries, linters and test tools into .venv (about 0.6 GB)",
+        "modelctl, tokenizer libraries, linters and test tools into .venv (about 1 GB)",
         (ROOT / "pyproject.toml", LOCKS / "pip.txt", LOCKS / "core.txt", LOCKS / "dev.txt"),
         VENV,
         install_core,
     ),
     "heavy": Stage(
-        "torch, gptqmodel, lm-eval and the weights of SmolLM2-135M into .venv (about 2 GB)",
+        "torch, gptqmodel, lm-eval and the weights of SmolLM2-135M into .venv (about 1.6 GB)",
         (LOCKS / "quantization.txt", LOCKS / "quantization-build.txt", LOCKS / "demo.txt"),
         VENV,
         install_heavy,
