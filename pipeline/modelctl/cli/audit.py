@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from modelctl.audit.timeline import Event
     from modelctl.audit.violation import Verification
 
+WIDE = 100
+"""Columns of a terminal in which a release's name stays on one line."""
+
 _STYLES = {
     "admitted": "green",
     "published": "green",
@@ -95,9 +98,9 @@ def _print_events(events: list[Event], out: Console) -> None:
         out.print("no events: git history holds nothing that was asked for")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("when", "what", "release", "who", "commit"):
-        table.add_column(column, no_wrap=column in ("when", "what", "commit"))
-    table.add_column("on which evidence", ratio=1)
+    for column in ("when", "what", "release", "who", "commit", "on which evidence"):
+        whole = column in ("when", "commit") or (column == "release" and out.width >= WIDE)
+        table.add_column(column, overflow="fold", no_wrap=whole)
     for event in events:
         when = datetime.datetime.fromisoformat(event.when).astimezone(datetime.UTC)
         what = event.kind + (f" → {event.environment}" if event.environment else "")
@@ -106,7 +109,7 @@ def _print_events(events: list[Event], out: Console) -> None:
             what,
             event.release or "",
             event.who.partition(" <")[0],
-            event.commit[:10],
+            event.commit[:8],
             _evidence(event),
             style=_STYLES.get(event.kind, ""),
         )
@@ -118,7 +121,7 @@ def _evidence(event: Event) -> str:
         event.digest and event.digest[:19] + "…",
         event.policy and event.kind != "policy-changed" and f"policy {event.policy}",
         event.machine and f"on {event.machine}",
-        event.tag and f"tag {event.tag}",
+        event.tag and "tagged",
         event.reason,
         "" if event.kind in _SAID else event.detail,
     )
