@@ -27,6 +27,16 @@ def test_the_root_cause_is_shown_once_without_prefixes(tmp_path: Path) -> None:
     assert last_errors(log(tmp_path, REFUSED)) == ("ValueError: Marlin does not support weight_bits = uint8b128",)
 
 
+def test_the_words_of_a_validation_error_are_shown_and_not_its_headline(tmp_path: Path) -> None:
+    text = """\
+pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
+  Value error, User-specified max_model_len (4096) is greater than the derived max_model_len [type=value_error]
+    For further information visit https://errors.pydantic.dev/2/v/value_error
+"""
+    (line,) = last_errors(log(tmp_path, text))
+    assert line.startswith("Value error, User-specified max_model_len (4096)")
+
+
 def test_without_an_error_the_last_lines_are_shown(tmp_path: Path) -> None:
     assert last_errors(log(tmp_path, "one\n\ntwo\n")) == ("one", "two")
     assert last_errors(tmp_path / "none.log") == ()

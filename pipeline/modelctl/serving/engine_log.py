@@ -18,8 +18,12 @@ _SHOWN_CHARACTERS = 400
 _PREFIX = re.compile(
     r"^(?:\([^()]*pid=\d+\)\s*)*(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\s+\S+\s+\S+\s+\[[^\]]*\]\s?)?"
 )
-_ERROR = re.compile(r"^\s*(?:[\w.]*(?:Error|Exception|Failure)\b.*:|error:|fatal:|bwrap:|\S+: error:)")
-_SECOND_HAND = re.compile(r"Engine core initialization failed|See root cause above|engine core proc|EngineDeadError")
+_ERROR = re.compile(r"^\s*(?:[\w.]*(?:Error|Exception|Failure)\b.*:|Value error,|error:|fatal:|bwrap:|\S+: error:)")
+_SECOND_HAND = re.compile(
+    r"Engine core initialization failed|See root cause above|engine core proc|EngineDeadError"
+    r"|WorkerProc initialization failed|validation errors? for \w+$"
+)
+"""Errors that only say that there was another one."""
 
 NOT_THE_MODEL = (
     (
