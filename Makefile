@@ -21,7 +21,7 @@ test: setup ## every test, with real services and a real engine, and the coverag
 
 test-fast: ## tests without services, engine or long work; under a minute
 	@$(SETUP) core
-	$(BIN)/python -m pytest -q -m "not services and not engine and not slow"
+	$(BIN)/python -m pytest -q --numprocesses=auto -m "not services and not engine and not slow"
 
 lint: ## ruff, mypy, bandit, locks, documents, workflows
 	@$(SETUP) core
@@ -48,7 +48,7 @@ lock: ## write requirements/ from the environments as they stand
 	$(BIN)/python scripts/lock.py
 
 clean: ## remove caches and what the demo and the tests left; environments and the model stay
-	rm -rf .modelctl .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov dist build
+	rm -rf .cache/demo .modelctl .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov dist build
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## also remove the environments and the model

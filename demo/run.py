@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import build_model
 import registry
 
-CACHE = Path(os.environ.get("MODELCTL_DEMO_DIR", registry.PROJECT / ".cache"))
+CACHE = Path(os.environ.get("DEMO_DIR", registry.PROJECT / ".cache"))
 MODEL = CACHE / "models" / "SmolLM2-135M-Instruct"
 ROOT = CACHE / "demo"
 ENGINE = registry.PROJECT / ".venv-engine" / "bin" / "python"

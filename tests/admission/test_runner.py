@@ -12,7 +12,7 @@ import pytest
 from modelctl.admission.evidence import EvidenceFolder
 from modelctl.admission.report import CheckReport
 from modelctl.admission.runner import CheckRun
-from modelctl.checks.base import CheckContext, CheckLimits, Coverage, Finding, Observation
+from modelctl.checks.base import CheckContext, CheckLimits, Coverage, Finding, Measurement, Observation
 from modelctl.errors import CannotDecideError, DoesNotApplyError
 from modelctl.isolation import Sandbox
 from modelctl.model.release import Serving
@@ -29,6 +29,7 @@ class FakeCheck:
     id: ClassVar[str] = "integrity"
     decides: ClassVar[str] = "nothing"
     scope: ClassVar[Literal["tree", "release"]] = "tree"
+    headline: ClassVar[tuple[str, ...]] = ("deciding", "absent")
 
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
@@ -100,6 +101,12 @@ def test_a_fault_is_an_error_with_a_traceback_in_the_evidence(tmp_path: Path) ->
     assert report.outcome == "error"
     assert "ZeroDivisionError: oops" in report.undecided[0].reason
     assert [item.path for item in report.evidence] == ["integrity/traceback.txt"]
+
+
+def test_the_headline_comes_first_and_nothing_is_lost(tmp_path: Path) -> None:
+    figures = tuple(Measurement(name=name, value=n) for n, name in enumerate(("other", "deciding", "deciding")))
+    report = run_check(tmp_path, lambda _: Observation(coverage=(), measurements=figures))
+    assert [(item.name, item.value) for item in report.measurements] == [("deciding", 1), ("other", 0), ("deciding", 2)]
 
 
 def test_silence_is_an_error(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Registry:
 def test_the_timeline_is_a_table_of_who_did_what(registry: Registry) -> None:
     done = modelctl("audit", "tiny", cwd=registry.root)
     assert done.returncode == 0
-    for words in ("proposed", "admitted", "published", "rolled-out → prod", "Test Person", "tag tiny@v1.0.0"):
+    for words in ("proposed", "admitted", "published", "rolled-out → prod", "Test Person", "tagged"):
         assert words in done.stdout
 
 

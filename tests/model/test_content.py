@@ -82,7 +82,7 @@ def numpy_file() -> bytes:
         (archive("torch zip"), ContentKind.TORCH_ZIP),
         *[(archive(kind), ContentKind.TAR) for kind in ("ustar", "gnu", "pax")],
         (old_tar(), ContentKind.TAR),
-        (gzip.compress(b"x"), ContentKind.GZIP),
+        (gzip.compress(b"x", mtime=0), ContentKind.GZIP),
         (bz2.compress(b"x"), ContentKind.BZ2),
         (lzma.compress(b"x"), ContentKind.XZ),
         (b"\x28\xb5\x2f\xfd\x04\x00", ContentKind.ZSTD),

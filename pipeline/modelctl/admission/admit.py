@@ -65,7 +65,7 @@ def admit(request: Request, progress: Progress) -> Admission:
     with (
         tempfile.TemporaryDirectory(dir=workspace.state / "tmp") as workdir,
         RunResources(
-            settings=workspace.settings, state=workspace.state, workdir=Path(workdir), progress=progress
+            settings=workspace.settings, state=workspace.state, evidence=evidence_dir, progress=progress
         ) as resources,
     ):
         run = _Run(request, subject, policy, resources, Path(workdir), evidence_dir, progress)

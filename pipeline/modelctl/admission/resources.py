@@ -28,11 +28,11 @@ ValueT = TypeVar("ValueT")
 class RunResources:
     """Resources of one admission; use as a context manager."""
 
-    def __init__(self, *, settings: Settings, state: Path, workdir: Path, progress: Progress) -> None:
+    def __init__(self, *, settings: Settings, state: Path, evidence: Path, progress: Progress) -> None:
         self.sandbox = Sandbox()
         self._settings = settings
         self._state = state
-        self._workdir = workdir
+        self._evidence = evidence
         self._progress = progress
         self._stack = ExitStack()
         self._made: dict[str, object] = {}
@@ -78,7 +78,7 @@ class RunResources:
                 serving,
                 self._settings.engine,
                 sandbox=self.sandbox,
-                folder=self._workdir,
+                folder=self._evidence / "engine",
                 progress=self._progress,
             )
         )

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 from modelctl.admission.evidence import EvidenceFolder
 from modelctl.admission.report import CheckReport
 from modelctl.admission.verdict import outcome_of
-from modelctl.checks.base import Check, CheckContext, Finding, Observation, Undecided
+from modelctl.checks.base import Check, CheckContext, Finding, Measurement, Observation, Undecided
 from modelctl.errors import CannotDecideError, DoesNotApplyError, ModelctlError
 
 NOTHING = Observation(coverage=())
@@ -74,7 +74,7 @@ class CheckRun:
             findings=seen.findings,
             undecided=undecided,
             skipped_because=self._skipped,
-            measurements=seen.measurements,
+            measurements=_headline_first(seen.measurements, self.check.headline),
             warnings=tuple(dict.fromkeys(seen.warnings)),
             tools=dict(seen.tools),
             evidence=self.evidence.listing(),
@@ -98,6 +98,13 @@ class CheckRun:
                 remedy="see traceback.txt in its evidence, and report it as a bug of modelctl",
             )
         return Observation(coverage=(), undecided=(undecided,))
+
+
+def _headline_first(measurements: Sequence[Measurement], headline: Sequence[str]) -> tuple[Measurement, ...]:
+    """The first measurement of each headline name, then all others in their order."""
+    firsts = [next((item for item in measurements if item.name == name), None) for name in headline]
+    first = [item for item in firsts if item is not None]
+    return (*first, *(item for item in measurements if not any(item is shown for shown in first)))
 
 
 @contextmanager

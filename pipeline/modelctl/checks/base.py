@@ -61,7 +61,7 @@ class Undecided:
 class Measurement:
     """A figure with every parameter that moves it. `unit` is "" for counts and ratios.
 
-    Names are in kebab-case, as rules are. A check lists what it decided by first: tables show the first two.
+    Names are in kebab-case, as rules are.
     """
 
     name: str
@@ -171,6 +171,8 @@ class Check(Protocol[LimitsT]):
     """One sentence: what a pass means."""
     scope: ClassVar[Literal["tree", "release"]]
     """"tree": run on the source and on the served tree; "release": run once."""
+    headline: ClassVar[tuple[str, ...]]
+    """Names of the measurements that a table has room for: what the check decides by."""
 
     def run(self, context: CheckContext[LimitsT]) -> Observation:
         """Look, and say what was seen. Raises `CannotDecideError`, `DoesNotApplyError`."""

@@ -59,6 +59,7 @@ class Code:
     id: ClassVar[str] = "code"
     decides: ClassVar[str] = "Nothing in the repository runs code that a model has no need of, or makes a loader do so"
     scope: ClassVar[Literal["tree", "release"]] = "tree"
+    headline: ClassVar[tuple[str, ...]] = ("python-files", "templates")
 
     def run(self, context: CheckContext[CodeLimits]) -> Observation:
         """Examine every file of the tree. Raises `CannotDecideError` when the child or bandit fails."""

@@ -38,6 +38,7 @@ class ConcurrencyCheck:
     id: ClassVar[str] = "concurrency"
     decides: ClassVar[str] = "The stated number of streams is served without queues, errors, stalls or babble."
     scope: ClassVar[Literal["tree", "release"]] = "release"
+    headline: ClassVar[tuple[str, ...]] = ("waiting-max", "ttft-p95")
 
     def run(self, context: CheckContext[ConcurrencyLimits]) -> Observation:
         """Put the load on. Raises `CannotDecideError` when no engine can be had."""

@@ -72,6 +72,7 @@ class Integrity:
     id: ClassVar[str] = ID
     decides: ClassVar[str] = "every file equals the official one, is whole, well formed and what its name says"
     scope: ClassVar[Literal["tree", "release"]] = "tree"
+    headline: ClassVar[tuple[str, ...]] = ("upstream", "tensors")
 
     def run(self, context: CheckContext[IntegrityLimits]) -> Observation:
         """Look at every file of one tree. Raises `CannotDecideError` when one can no longer be read."""

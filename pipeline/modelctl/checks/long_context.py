@@ -54,6 +54,7 @@ class LongContextCheck:
     id: ClassVar[str] = "long-context"
     decides: ClassVar[str] = "Prompts up to the stated maximum are answered, with the KV cache that was computed."
     scope: ClassVar[Literal["tree", "release"]] = "release"
+    headline: ClassVar[tuple[str, ...]] = ("longest-answered", "tpot-growth")
 
     def run(self, context: CheckContext[LongContextLimits]) -> Observation:
         """Send prompts of growing length. Raises `CannotDecideError` when no engine can be had."""

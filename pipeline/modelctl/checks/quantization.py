@@ -69,6 +69,7 @@ class QuantizationCheck:
     id: ClassVar[str] = ID
     decides: ClassVar[str] = "the quantised model answers as well as the original, within the limit"
     scope: ClassVar[Literal["tree", "release"]] = "release"
+    headline: ClassVar[tuple[str, ...]] = ("accuracy-drop", "accuracy-drop-upper")
 
     def run(self, context: CheckContext[QuantizationLimits]) -> Observation:
         """Answer the same documents with both models and compare.

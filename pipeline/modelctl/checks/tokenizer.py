@@ -52,6 +52,7 @@ class TokenizerCheck:
         "wherever they stand"
     )
     scope: ClassVar[Literal["tree", "release"]] = "tree"
+    headline: ClassVar[tuple[str, ...]] = ("embedding-rows", "vocabulary")
 
     def run(self, context: CheckContext[TokenizerLimits]) -> Observation:
         """Examine the tree in a child. Raises `CannotDecideError` when transformers is missing or the child fails."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import signal
 import sys
 from collections.abc import Sequence
@@ -99,6 +100,9 @@ def cli() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. Nothing but the exit code escapes."""
     signal.signal(signal.SIGTERM, _on_sigterm)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # an ASCII terminal shows a question mark and not a traceback
     try:
         result = cli.main(args=list(arguments), prog_name="modelctl", standalone_mode=False)
     except click.UsageError as error:
