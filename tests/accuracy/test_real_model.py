@@ -39,8 +39,8 @@ def test_four_bits_everywhere_lose_points_on_the_same_questions(tmp_path: Path) 
     observation = CHECK.run(context)
 
     figures = {item.name: item.value for item in observation.measurements}
-    assert isinstance(figures["accuracy, baseline"], float)
-    assert 0.8 < figures["accuracy, baseline"] < 0.97
+    assert isinstance(figures["accuracy-baseline"], float)
+    assert 0.8 < figures["accuracy-baseline"] < 0.97
     (finding,) = observation.findings
     assert finding.rule == "quantization.accuracy-drop"
     assert observation.undecided == ()

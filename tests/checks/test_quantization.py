@@ -96,12 +96,12 @@ def test_a_small_loss_passes_with_every_parameter_of_the_measurement() -> None:
     observation = compare(answers([True] * 800 + [False] * 200), answers([True] * 798 + [False] * 202))
     assert (observation.findings, observation.undecided, observation.warnings) == ((), (), ())
     drop = observation.measurements[0]
-    assert (drop.name, drop.value, drop.unit) == ("accuracy drop", 0.2, "points")
+    assert (drop.name, drop.value, drop.unit) == ("accuracy-drop", 0.2, "points")
     for name in ("tasks", "questions", "questions_digest", "seed", "fewshot", "dtype", "group_size", "exclude", "lost"):
         assert name in drop.parameters, name
-    subjects = {item.name: item for item in observation.measurements if item.name.startswith("subject ")}
-    assert set(subjects) == {"subject capitals", "subject plurals"}
-    assert subjects["subject capitals"].parameters["questions"] == 500
+    subjects = {item.parameters["subject"]: item for item in observation.measurements if item.name == "subject-change"}
+    assert set(subjects) == {"capitals", "plurals"}
+    assert subjects["capitals"].parameters["questions"] == 500
 
 
 def test_a_drop_below_its_standard_error_decides_nothing_and_says_what_would() -> None:

@@ -239,26 +239,27 @@ def _measurements(
         "gained": result.gained,
     }
     found = [
-        Measurement(name="accuracy drop", value=round(result.drop_points, 3), unit="points", parameters=interval),
+        Measurement(name="accuracy-drop", value=round(result.drop_points, 3), unit="points", parameters=interval),
         Measurement(
-            name="accuracy drop, lower", value=round(result.lower_points, 3), unit="points", parameters=interval
+            name="accuracy-drop-lower", value=round(result.lower_points, 3), unit="points", parameters=interval
         ),
         Measurement(
-            name="accuracy drop, upper", value=round(result.upper_points, 3), unit="points", parameters=interval
+            name="accuracy-drop-upper", value=round(result.upper_points, 3), unit="points", parameters=interval
         ),
     ]
     for name, arm in (("baseline", baseline), ("candidate", candidate)):
         tree: dict[str, Scalar] = {**parameters, "tree_digest": arm.tree_digest}
-        found.append(Measurement(name=f"accuracy, {name}", value=round(arm.accuracy, 4), parameters=tree))
+        found.append(Measurement(name=f"accuracy-{name}", value=round(arm.accuracy, 4), parameters=tree))
     for subject, items in by_subject(pairs).items():
         change = sum(item.gained for item in items) - sum(item.lost for item in items)
         counts: dict[str, Scalar] = {
+            "subject": subject,
             "questions": len(items),
             "baseline_correct": sum(item.baseline.correct for item in items),
             "lost": sum(item.lost for item in items),
             "gained": sum(item.gained for item in items),
         }
-        found.append(Measurement(name=f"subject {subject}", value=change, unit="documents", parameters=counts))
+        found.append(Measurement(name="subject-change", value=change, unit="documents", parameters=counts))
     return found
 
 

@@ -1,0 +1,123 @@
+"""An admission from end to end, as far as it goes without services: order, gate, subjects, what is left behind."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelctl.admission.admit import Admission, Request, admit
+from modelctl.checks import CHECK_IDS
+from modelctl.errors import InputError
+from modelctl.isolation import Sandbox
+from modelctl.progress import SILENT
+from modelctl.settings import load_workspace
+from tests.support.models import tiny_llama
+
+RELEASE: Mapping[str, Any] = {
+    "apiVersion": "modelctl.dev/v1",
+    "kind": "ModelRelease",
+    "metadata": {"name": "tiny", "version": "1.0.0"},
+    "spec": {"source": {"folder": "model"}, "policy": "demo"},
+}
+STATIC = ("integrity", "code", "tokenizer")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    tiny_llama(tmp_path / "model")
+    (tmp_path / "modelctl.yaml").write_text("policy: demo\n")
+    return tmp_path
+
+
+def release(root: Path, **spec: object) -> str:
+    folder = root / "registry" / "tiny" / "1.0.0"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "release.yaml").write_text(json.dumps({**RELEASE, "spec": {**RELEASE["spec"], **spec}}))
+    return "tiny@1.0.0"
+
+
+def run(root: Path, repo: str, *checks: str, policy: str | None = None) -> Admission:
+    workspace = load_workspace(root, environ={})
+    return admit(Request(repo=repo, workspace=workspace, checks=checks, policy=policy), SILENT)
+
+
+def test_a_good_folder_is_admitted_by_the_checks_that_were_asked_for(root: Path) -> None:
+    admission = run(root, str(root / "model"), *STATIC)
+    report = admission.report
+    assert report.verdict == "admitted"
+    assert report.partial
+    assert report.exit_code == 0
+    assert [check.id for check in report.checks] == list(STATIC)
+    assert report.model.served_digest == report.model.source_digest == admission.subject.source.tree.digest
+    assert report.policy.name == "demo"
+    assert report.policy.notice is not None
+    assert report.machine.isolation == Sandbox().kind
+    assert list((root / ".modelctl" / "tmp").iterdir()) == []
+    for check in report.checks:
+        assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", item.name) for item in check.measurements), check.id
+
+
+def test_a_release_is_judged_under_its_own_policy_and_named(root: Path) -> None:
+    admission = run(root, release(root), "integrity")
+    assert admission.report.model.release == "tiny@1.0.0"
+    assert admission.report.model.release_sha256 is not None
+    assert admission.evidence_dir == root / ".modelctl" / "evidence" / "tiny" / "1.0.0"
+    assert [item.path for item in admission.report.checks[0].evidence] == ["integrity/files-source.json"]
+
+
+def test_a_model_that_the_gate_refuses_is_never_loaded(root: Path) -> None:
+    config = root / "model" / "config.json"
+    hooked = json.loads(config.read_text()) | {"auto_map": {"AutoModelForCausalLM": "other/repo--mod.Cls"}}
+    config.write_text(json.dumps(hooked))
+    checks = tuple(check for check in CHECK_IDS if check != "malware")
+    report = run(root, str(root / "model"), *checks).report
+    assert report.verdict == "refused"
+    assert report.exit_code == 1
+    outcomes = {check.id: check.outcome for check in report.checks}
+    assert outcomes == {
+        "integrity": "passed",
+        "code": "failed",
+        "tokenizer": "error",
+        "quantization": "error",
+        "long-context": "error",
+        "concurrency": "error",
+    }
+    for check in report.checks:
+        if check.outcome == "error":
+            assert "code refused the model" in check.undecided[0].reason
+
+
+def test_a_recipe_that_can_not_work_is_an_input_error(root: Path) -> None:
+    with pytest.raises(InputError, match="group"):
+        run(root, release(root, quantization={"group_size": 128}), "integrity", "tokenizer")
+
+
+def test_without_isolation_the_policy_decides_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modelctl.isolation.detect", lambda: "none")
+    report = run(root, str(root / "model"), "integrity").report
+    assert report.verdict == "undecided"
+    assert any("isolation" in reason for reason in report.reasons)
+
+
+def test_an_unquantised_release_skips_what_does_not_apply(root: Path) -> None:
+    report = run(root, release(root), "integrity", "quantization").report
+    assert [check.outcome for check in report.checks] == ["passed", "skipped"]
+    assert report.verdict == "admitted"
+
+
+def test_the_production_policy_is_built_in_and_strict(root: Path) -> None:
+    report = run(root, str(root / "model"), "integrity", "quantization", policy="production").report
+    assert report.policy.name == "production"
+    assert report.policy.notice is None
+
+
+def test_an_evidence_folder_that_is_a_file(root: Path) -> None:
+    (root / "taken").write_text("")
+    request = Request(repo=str(root / "model"), workspace=load_workspace(root, environ={}), evidence_dir=root / "taken")
+    with pytest.raises(InputError, match="not a folder"):
+        admit(request, SILENT)
