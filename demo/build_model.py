@@ -12,6 +12,8 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -27,8 +29,30 @@ def package_folder() -> Path:
 
 def build(out: Path) -> None:
     """Write the model folder `out`, whole or not at all; an existing one is left as it is."""
-    if (out / "config.json").is_file():
-        return
+    if not (out / "config.json").is_file():
+        with held_back_stderr():
+            convert(out)
+
+
+@contextmanager
+def held_back_stderr() -> Iterator[None]:
+    """Keep the libraries' bars and warnings back; they are shown when the block fails."""
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            held.seek(0)
+            os.write(kept, held.read())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def convert(out: Path) -> None:
+    """Unpack the GGUF weights into a Hugging Face folder."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
