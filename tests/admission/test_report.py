@@ -7,7 +7,7 @@ import json
 import pytest
 
 from modelctl.admission.report import Report
-from modelctl.admission.terminal import print_report
+from modelctl.admission.terminal import print_report, printable
 from modelctl.errors import InputError
 from tests.support.reports import a_check, a_report
 
@@ -68,3 +68,8 @@ def test_a_person_sees_coverage_verdict_findings_and_remedies(width: int) -> Non
     assert positions == sorted(positions)
     for words in ("Partial", "nothing to compare", "start it", "(optional)"):
         assert words in text
+
+
+def test_a_hostile_name_can_not_move_the_cursor() -> None:
+    assert printable("a\x1b[2Jb\u202ec\n") == "a\\x1b[2Jb\\u202ec\n"
+    assert printable("größe 你好 🙂") == "größe 你好 🙂"

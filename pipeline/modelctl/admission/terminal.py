@@ -37,7 +37,10 @@ def _parts(report: Report) -> Iterable[RenderableType]:
     yield Text("")
     yield _verdict(report)
     for check in report.checks:
-        yield from _details(check)
+        yield from _against(check)
+    yield Text("")
+    for check in report.checks:
+        yield from _remarks(check)
 
 
 def _subject(report: Report) -> RenderableType:
@@ -109,28 +112,41 @@ def _verdict(report: Report) -> RenderableType:
     return text.append(f"  {words}", style="default on default not bold")
 
 
-def _details(check: CheckReport) -> Iterable[RenderableType]:
+def _against(check: CheckReport) -> Iterable[RenderableType]:
+    for finding in check.findings:
+        where = " · ".join(part for part in (finding.path, finding.tree) if part)
+        yield from _entry(f"✗ {finding.rule}", "bold red", where, finding.message, finding.remedy)
+    for question in check.undecided:
+        yield from _entry(f"? {check.id}", "bold yellow", "could not decide", question.reason, question.remedy)
+
+
+def _entry(heading: str, style: str, where: str, message: str, remedy: str | None) -> Iterable[RenderableType]:
     from rich.padding import Padding
     from rich.text import Text
 
-    for finding in check.findings:
-        where = " · ".join(part for part in (finding.path, finding.tree) if part)
-        yield Text("")
-        yield Text(f"✗ {finding.rule}", style="bold red").append(f"  {where}" if where else "", style="not bold")
-        yield Padding(Text(finding.message), (0, 0, 0, 2))
-        yield Padding(Text("next: ", style="bold").append(finding.remedy, style="not bold"), (0, 0, 0, 2))
-    for question in check.undecided:
-        yield Text("")
-        yield Text(f"? {check.id}", style="bold yellow").append("  could not decide", style="not bold")
-        yield Padding(Text(question.reason), (0, 0, 0, 2))
-        if question.remedy:
-            yield Padding(Text("next: ", style="bold").append(question.remedy, style="not bold"), (0, 0, 0, 2))
+    yield Text("")
+    yield Text(heading, style=style).append(f"  {printable(where)}" if where else "", style="not bold")
+    yield Padding(Text(printable(message)), (0, 0, 0, 2))
+    if remedy:
+        yield Padding(Text("next: ", style="bold").append(printable(remedy), style="not bold"), (0, 0, 0, 2))
+
+
+def _remarks(check: CheckReport) -> Iterable[RenderableType]:
+    from rich.text import Text
+
     if check.skipped_because:
-        yield Text(f"– {check.id}: skipped: {check.skipped_because}", style="dim")
+        yield Text(f"– {check.id}: skipped: {printable(check.skipped_because)}", style="dim")
     for warning in check.warnings:
-        yield Text(f"! {check.id}: {warning}", style="yellow")
+        yield Text(f"! {check.id}: {printable(warning)}", style="yellow")
     for excluded in dict.fromkeys(sentence for item in check.coverage for sentence in item.excluded):
-        yield Text(f"! {check.id}: not looked at: {excluded}", style="yellow")
+        yield Text(f"! {check.id}: not looked at: {printable(excluded)}", style="yellow")
+
+
+def printable(text: str) -> str:
+    """Text of a hostile model made harmless for a terminal: control and direction characters are spelt out."""
+    return "".join(
+        character if character.isprintable() or character == "\n" else ascii(character)[1:-1] for character in text
+    )
 
 
 def measurement_text(item: Measurement) -> str:
