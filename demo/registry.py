@@ -4,13 +4,13 @@ another."""
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
 NAME = "smollm2-135m-instruct"
 ENVIRONMENT = "demo"
+RULES = ("policies/demo.yaml", f"gitops/environments/{ENVIRONMENT}/environment.yaml")
 
 SETTINGS = """\
 # Settings of this registry repository; `modelctl config show` prints each value and where it comes from.
@@ -68,9 +68,11 @@ GATE_AND_UP_ONLY = """\
 IMAGE = "0" * 63 + "1"
 
 
-def lay_out(root: Path, model: Path, engine: Path) -> None:
-    """Make the repository, or leave the one of an earlier run as it is."""
+def lay_out(root: Path, engine: Path) -> None:
+    """Make the repository; one of an earlier run is kept, and only follows the project's policy and environment."""
     if (root / ".git").is_dir():
+        copy_rules(root)
+        commit(root, "Follow the demonstration's policy and environment", *RULES)
         return
     root.mkdir(parents=True, exist_ok=True)
     git(root, "init", "--quiet", "--initial-branch=main")
@@ -78,17 +80,21 @@ def lay_out(root: Path, model: Path, engine: Path) -> None:
     git(root, "config", "user.email", "demo@example.org")
     write(root / "modelctl.yaml", SETTINGS.format(engine=engine))
     write(root / ".gitignore", ".modelctl/\n")
-    (root / "policies").mkdir()
-    shutil.copy(PROJECT / "policies" / "demo.yaml", root / "policies")
-    shutil.copytree(PROJECT / "gitops" / "environments" / ENVIRONMENT, root / "gitops" / "environments" / ENVIRONMENT)
+    copy_rules(root)
     make_key(root)
     commit(root, "Lay out the registry", "modelctl.yaml", ".gitignore", "policies", "gitops")
+
+
+def copy_rules(root: Path) -> None:
+    """The policy and the environment of this project, as they are now."""
+    for path in RULES:
+        write(root / path, (PROJECT / path).read_text(encoding="utf-8"))
 
 
 def make_key(root: Path) -> None:
     """A signing key of the demo's own, and the file that says who may sign."""
     key = root / ".modelctl" / "signing_key"
-    key.parent.mkdir()
+    key.parent.mkdir(exist_ok=True)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "demo", "-f", str(key)], check=True)
     public = key.with_suffix(".pub").read_text(encoding="utf-8").strip()
     write(root / "policies" / "allowed_signers", f"demo@example.org {public}\n")
@@ -112,9 +118,10 @@ def write(path: Path, text: str) -> None:
 
 
 def commit(root: Path, subject: str, *paths: str) -> None:
-    """Commit these paths."""
+    """Commit these paths, if anything in them changed."""
     git(root, "add", "--", *paths)
-    git(root, "commit", "--quiet", "-m", subject)
+    if subprocess.run(["git", "-C", str(root), "diff", "--cached", "--quiet"], check=False).returncode:
+        git(root, "commit", "--quiet", "-m", subject)
 
 
 def git(root: Path, *arguments: str) -> None:

@@ -50,7 +50,7 @@ def steps() -> None:
     """The demo from end to end."""
     say("1. A model folder and a registry repository")
     build_model.build(MODEL)
-    registry.lay_out(ROOT, MODEL, ENGINE)
+    registry.lay_out(ROOT, ENGINE)
     print(f"model:    {MODEL}\nregistry: {ROOT} (a git repository)")
 
     say("2. The embedded services, on loopback")
