@@ -6,6 +6,7 @@ them, checks their exit codes and ends what was started, also after Ctrl-C.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -39,7 +40,17 @@ def say(text: str) -> None:
 def modelctl(*arguments: str, wanted: int = 0) -> None:
     """Type one command, and insist on its exit code."""
     print(f"$ modelctl {' '.join(arguments)}", flush=True)
-    code = subprocess.run([str(MODELCTL), *arguments], cwd=ROOT, check=False).returncode
+    process = subprocess.Popen([str(MODELCTL), *arguments], cwd=ROOT)
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=30)  # a terminal's Ctrl-C reached the command too; it ends what it started
+        raise
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
     if code in (130, -signal.SIGINT):
         raise KeyboardInterrupt
     if code != wanted:
