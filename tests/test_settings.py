@@ -70,5 +70,8 @@ def test_a_mistake_is_named(tmp_path: Path, text: str, environ: dict[str, str], 
 
 
 def test_the_state_folder_keeps_itself_out_of_git(tmp_path: Path) -> None:
-    state = load_workspace(tmp_path, environ={}).state
+    workspace = load_workspace(tmp_path, environ={})
+    assert not workspace.state.exists()
+    state = workspace.make_state()
+    assert state == workspace.state
     assert (state / ".gitignore").read_text() == "*\n"

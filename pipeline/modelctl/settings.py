@@ -101,13 +101,16 @@ class Workspace:
 
     @property
     def state(self) -> Path:
-        """The folder for everything that is not kept in git; made when first used."""
-        folder = self.root / self.settings.state_dir
-        folder.mkdir(parents=True, exist_ok=True)
-        ignore = folder / ".gitignore"
+        """The folder for everything that is not kept in git. It may not be there yet."""
+        return self.root / self.settings.state_dir
+
+    def make_state(self) -> Path:
+        """The state folder, made if need be; it keeps itself out of git."""
+        self.state.mkdir(parents=True, exist_ok=True)
+        ignore = self.state / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n", encoding="utf-8")
-        return folder
+        return self.state
 
     def resolve(self, path: Path) -> Path:
         """A path of a setting: relative ones start at the root."""

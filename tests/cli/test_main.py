@@ -99,3 +99,4 @@ def test_doctor_names_what_is_missing_with_the_command_that_mends_it(tmp_path: P
     assert rows["signing key"]["state"] == "missing"
     assert "ssh-keygen" in rows["signing key"]["remedy"]
     assert all(row["remedy"] for row in rows.values() if row["state"] != "ok")
+    assert list(tmp_path.iterdir()) == [], "looking leaves nothing behind"

@@ -60,10 +60,11 @@ def admit(request: Request, progress: Progress) -> Admission:
     named = subject.release.spec.policy if subject.release else None
     policy = load_policy(request.policy or named or workspace.settings.policy, workspace.root)
     evidence_dir = (request.evidence_dir or _evidence_dir(workspace, subject)).resolve()
+    scratch = workspace.make_state() / "tmp"
+    scratch.mkdir(exist_ok=True)
     _make_folder(evidence_dir)
-    (workspace.state / "tmp").mkdir(exist_ok=True)
     with (
-        tempfile.TemporaryDirectory(dir=workspace.state / "tmp") as workdir,
+        tempfile.TemporaryDirectory(dir=scratch) as workdir,
         RunResources(
             settings=workspace.settings, state=workspace.state, evidence=evidence_dir, progress=progress
         ) as resources,

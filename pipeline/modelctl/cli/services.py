@@ -12,6 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from modelctl.services.process import Running
+    from modelctl.settings import Workspace
 
 NAMES = ("clamd", "s3", "prometheus")
 DEFAULT_NAMES = ("clamd", "s3")
@@ -37,7 +38,7 @@ def up(names: tuple[str, ...], targets: tuple[str, ...]) -> None:
     from modelctl.services.prometheus import prometheus
     from modelctl.services.s3 import s3_server
 
-    folder = _folder()
+    folder = _workspace().make_state() / "services"
     makers = {
         "clamd": lambda: private_clamd(folder / "clamd"),
         "s3": lambda: s3_server(folder / "s3"),
@@ -58,8 +59,9 @@ def down(names: tuple[str, ...]) -> None:
     """End services: all of them, or those that are named. What they keep on disk stays."""
     from modelctl.services.process import stop
 
+    folder = _workspace().state / "services"
     for name in names or NAMES:
-        if stop(_folder() / name):
+        if stop(folder / name):
             click.echo(f"{name}: ended", err=True)
 
 
@@ -69,7 +71,8 @@ def status(as_json: bool) -> None:
     """Say what runs, where it listens and what it keeps."""
     from modelctl.services.process import find
 
-    running = [found for name in NAMES if (found := find(_folder() / name)) is not None]
+    folder = _workspace().state / "services"
+    running = [found for name in NAMES if (found := find(folder / name)) is not None]
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(item) for item in running], indent=2))
     elif running:
@@ -78,10 +81,10 @@ def status(as_json: bool) -> None:
         click.echo("no embedded service runs; start them with: modelctl services up", err=True)
 
 
-def _folder() -> Path:
+def _workspace() -> Workspace:
     from modelctl.settings import load_workspace
 
-    return load_workspace(Path.cwd()).state / "services"
+    return load_workspace(Path.cwd())
 
 
 def _print(running: Iterable[Running]) -> None:
