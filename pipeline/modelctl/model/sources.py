@@ -39,6 +39,12 @@ class Snapshot:
     """What was understood, for reports: `folder ./model`, `Hub org/name@3f2a…`."""
     tree: Tree
     upstream: Upstream | None
+    repo_id: str | None = None
+    """The Hub repository that the files came from or are compared with."""
+    asked_revision: str | None = None
+    """What was asked for there: a branch, a tag or a commit (`main` when nothing was named)."""
+    commit: str | None = None
+    """What that resolved to."""
 
 
 def resolve_source(source: Source | str, *, base: Path, store: Path, progress: Progress = SILENT) -> Snapshot:
@@ -90,13 +96,28 @@ def _from_hub(repo_id: str, revision: str, store: Path, progress: Progress) -> S
     _require_model(description, upstream.files)
     progress.note(f"{repo_id}@{revision} is commit {upstream.commit}, {len(upstream.files)} files")
     folder = fetch(hub, upstream, Store(root=store), progress)
-    return Snapshot(kind="hub", description=description, tree=scan_tree(folder, progress=progress), upstream=upstream)
+    return Snapshot(
+        kind="hub",
+        description=description,
+        tree=scan_tree(folder, progress=progress),
+        upstream=upstream,
+        repo_id=repo_id,
+        asked_revision=revision,
+        commit=upstream.commit,
+    )
 
 
 def _from_folder(location: Path, shown: str, upstream: Upstream | None, progress: Progress) -> Snapshot:
     tree = scan_tree(location, link_roots=_cache_blobs(location), progress=progress)
     _require_model(shown, [*tree.by_path, *(problem.path for problem in tree.problems)])
-    return Snapshot(kind="folder", description=f"folder {shown}{_cache_origin(location)}", tree=tree, upstream=upstream)
+    return Snapshot(
+        kind="folder",
+        description=f"folder {shown}{_cache_origin(location)}",
+        tree=tree,
+        upstream=upstream,
+        repo_id=upstream.repo_id if upstream is not None else None,
+        commit=upstream.commit if upstream is not None else None,
+    )
 
 
 def _cache_blobs(location: Path) -> tuple[Path, ...]:
