@@ -18,6 +18,7 @@ MAX_DEPTH = 64
 MAX_FILE_BYTES = 16 << 20
 MAX_VALUES = 4_000_000
 """Values in one document: a parsed one takes about 100 bytes, so a small file cannot fill the memory."""
+_REMEDY = "restore the file from its upstream"
 
 
 class _RefusedError(ValueError):
@@ -26,14 +27,23 @@ class _RefusedError(ValueError):
 
 def read_object(path: Path, *, origin: str, max_bytes: int = MAX_FILE_BYTES) -> dict[str, Json]:
     """The JSON object in a file; `origin` names it in errors. Raises `InputError`."""
+    return parse_object(_read(path, origin, max_bytes), origin=origin)
+
+
+def read_value(path: Path, *, origin: str, max_bytes: int = MAX_FILE_BYTES) -> Json:
+    """The same for a file whose JSON may be anything, an array too."""
+    return parse_value(_read(path, origin, max_bytes), origin=origin)
+
+
+def _read(path: Path, origin: str, max_bytes: int) -> bytes:
     try:
         with path.open("rb") as stream:
             content = stream.read(max_bytes + 1)
     except OSError as error:
-        raise InputError(f"{origin}: {error.strerror}", remedy="restore the file from its upstream") from error
+        raise InputError(f"{origin}: {error.strerror}", remedy=_REMEDY) from error
     if len(content) > max_bytes:
         raise InputError(f"{origin}: larger than {max_bytes} bytes", remedy="is this the right file?")
-    return parse_object(content, origin=origin)
+    return content
 
 
 def parse_object(content: bytes, *, origin: str, naturals_only: bool = False) -> dict[str, Json]:
@@ -41,11 +51,18 @@ def parse_object(content: bytes, *, origin: str, naturals_only: bool = False) ->
 
     `naturals_only` refuses every number that is not a plain 0, 1, 2, … Raises `InputError` that names `origin`.
     """
-    remedy = "restore the file from its upstream"
+    value = parse_value(content, origin=origin, naturals_only=naturals_only)
+    if not isinstance(value, dict):
+        raise InputError(f"{origin}: found a JSON {_name(value)}, wanted an object", remedy=_REMEDY)
+    return value
+
+
+def parse_value(content: bytes, *, origin: str, naturals_only: bool = False) -> Json:
+    """`parse_object` for JSON of any type."""
     try:
         if sum(map(content.count, (b",", b"[", b"{"))) > MAX_VALUES:
             raise _RefusedError(f"more than {MAX_VALUES} values")
-        value = json.loads(
+        value: Json = json.loads(
             content.decode("utf-8"),
             object_pairs_hook=_no_duplicates,
             parse_constant=_refuse_number if naturals_only else float,
@@ -54,13 +71,11 @@ def parse_object(content: bytes, *, origin: str, naturals_only: bool = False) ->
         )
         _walk(value)
     except UnicodeDecodeError as error:
-        raise InputError(f"{origin}: not UTF-8 at byte {error.start}", remedy=remedy) from error
+        raise InputError(f"{origin}: not UTF-8 at byte {error.start}", remedy=_REMEDY) from error
     except RecursionError as error:
-        raise InputError(f"{origin}: nested deeper than {MAX_DEPTH} levels", remedy=remedy) from error
+        raise InputError(f"{origin}: nested deeper than {MAX_DEPTH} levels", remedy=_REMEDY) from error
     except ValueError as error:
-        raise InputError(f"{origin}: not JSON that every reader understands alike: {error}", remedy=remedy) from error
-    if not isinstance(value, dict):
-        raise InputError(f"{origin}: found a JSON {_name(value)}, wanted an object", remedy=remedy)
+        raise InputError(f"{origin}: not JSON that every reader understands alike: {error}", remedy=_REMEDY) from error
     return value
 
 
