@@ -16,8 +16,8 @@ from modelctl.admission.report import Report
 from modelctl.errors import InputError, RefusedError
 from modelctl.git import GitError
 from modelctl.model.release import Metadata
+from modelctl.model.s3_faults import StoreUnavailableError
 from modelctl.progress import SILENT, Task, Unit
-from modelctl.registry.faults import StoreUnavailableError
 from modelctl.registry.manifest import Manifest, Served, manifest_key
 from modelctl.registry.publish import publish
 from modelctl.registry.pull import pull

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from modelctl.errors import InputError, ModelctlError, RefusedError
+from modelctl.model.s3_client import BLOCK_BYTES
+from modelctl.model.s3_faults import StoreUnavailableError
 from modelctl.model.tree import scan_tree
-from modelctl.registry.faults import StoreUnavailableError
 from modelctl.registry.manifest import manifest_key
 from modelctl.registry.publish import Published
 from modelctl.registry.pull import pull
 from modelctl.registry.records import load_record
-from modelctl.registry.store import BLOCK_BYTES, ObjectStore
+from modelctl.registry.store import ObjectStore
 from tests.support.publication import Proposal, propose
 
 pytestmark = pytest.mark.services

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from modelctl.errors import InputError, RefusedError
+from modelctl.model.s3_faults import StoreError, StoreUnavailableError
 from modelctl.model.tree import FileEntry
-from modelctl.registry.faults import StoreError, StoreUnavailableError
 from modelctl.registry.store import PART_BYTES, ObjectStore
 from modelctl.services.process import Running, free_port
 from modelctl.services.s3 import keep_credentials, s3_folder
@@ -21,6 +21,10 @@ def a_file(folder: Path, content: bytes, name: str = "weights") -> tuple[Path, F
     path = folder / name
     path.write_bytes(content)
     return path, FileEntry(path=name, size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
+def _keys(store: ObjectStore) -> tuple[str | None, str | None]:
+    return store.server.access_key, store.server.secret_key
 
 
 def nothing(_amount: float) -> None:
@@ -84,7 +88,7 @@ class TestBytes:
         with pytest.raises(KeyboardInterrupt):
             any_store.put_file("m/weights", path, entry, interrupt)
         assert any_store.sizes("m/") == {}
-        assert any_store._client._list_multipart_uploads(any_store.bucket, prefix="m/").uploads == []
+        assert any_store.server.minio._list_multipart_uploads(any_store.bucket, prefix="m/").uploads == []
 
     def test_reading_from_the_middle(self, any_store: ObjectStore, tmp_path: Path) -> None:
         path, entry = a_file(tmp_path, b"0123456789")
@@ -195,9 +199,9 @@ class TestOpening:
     def test_keys_come_from_settings_then_from_the_variables_of_other_tools(self) -> None:
         environ = {"AWS_ACCESS_KEY_ID": "aws-id", "AWS_SECRET_ACCESS_KEY": "aws-secret", "MINIO_ACCESS_KEY": "minio-id"}
         settings = Store(endpoint="http://127.0.0.1:9000")
-        assert ObjectStore.open(settings, environ=environ)._keys == ("minio-id", "aws-secret")
+        assert _keys(ObjectStore.open(settings, environ=environ)) == ("minio-id", "aws-secret")
         own = Store(endpoint="http://127.0.0.1:9000", access_key="own", secret_key="own-secret")
-        assert ObjectStore.open(own, environ=environ)._keys == ("own", "own-secret")
+        assert _keys(ObjectStore.open(own, environ=environ)) == ("own", "own-secret")
 
     def test_half_a_pair_of_keys_names_the_other_half(self) -> None:
         with pytest.raises(InputError) as caught:

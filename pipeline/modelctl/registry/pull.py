@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from modelctl.errors import InputError, ModelctlError, RefusedError
+from modelctl.model.s3_faults import StoreUnavailableError
 from modelctl.model.tree import FileEntry
 from modelctl.progress import SILENT, Progress
-from modelctl.registry.faults import StoreUnavailableError
 from modelctl.registry.manifest import Manifest, Served, manifest_key, object_prefix
 from modelctl.registry.records import Record
 from modelctl.registry.store import ObjectStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelctl.registry.faults import NoSuchBucketError, StoreError, StoreUnavailableError
+from modelctl.model.s3_faults import NoSuchBucketError, StoreError, StoreUnavailableError
 from modelctl.registry.store import ObjectStore
 from tests.support.broken_s3 import Answer, broken_s3
 

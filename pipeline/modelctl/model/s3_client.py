@@ -1,0 +1,177 @@
+"""One S3 server and the keys to it: found in the settings, connected to when it is first asked.
+
+What the registry publishes to and what a model is read from are the same kind of server, so both are reached from
+here. ETags are never taken for hashes; here they only tell one state of an object from another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from modelctl.errors import InputError
+from modelctl.model.s3_faults import Place, translated
+from modelctl.services.s3 import embedded_s3
+from modelctl.settings import Store
+
+if TYPE_CHECKING:
+    import urllib3
+    from minio import Minio
+
+BLOCK_BYTES = 1 << 20
+SHOW_SETTINGS = "modelctl config show"
+ACCESS_KEY_VARIABLES = ("MINIO_ACCESS_KEY", "AWS_ACCESS_KEY_ID")
+SECRET_KEY_VARIABLES = ("MINIO_SECRET_KEY", "AWS_SECRET_ACCESS_KEY")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """One object as a listing shows it; `etag` and `modified` are "" when the server says nothing of them."""
+
+    key: str
+    size_bytes: int
+    etag: str = ""
+    modified: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class S3Client:
+    """A server. Nothing is asked of it before the first call; all calls raise `StoreError`."""
+
+    endpoint: str
+    """`http(s)://host:port`."""
+    access_key: str | None = None
+    secret_key: str | None = field(default=None, repr=False)
+    region: str | None = None
+    ca_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.endpoint)
+        if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.username:
+            raise InputError(
+                f"store.endpoint: found '{self.endpoint}', wanted http(s)://host:port", remedy=SHOW_SETTINGS
+            )
+        if self.ca_file is not None and not self.ca_file.is_file():
+            raise InputError(f"store.ca_file: {self.ca_file}: no such file", remedy=SHOW_SETTINGS)
+
+    @classmethod
+    def open(cls, settings: Store, *, environ: Mapping[str, str] = os.environ, state: Path | None = None) -> S3Client:
+        """The server that the settings name, else the embedded one of the state folder, when it runs.
+
+        Keys that are not set come from the variables that other S3 tools read. Raises `InputError` when there is no
+        server, or half a pair of keys.
+        """
+        access_key = settings.access_key or _first_set(environ, ACCESS_KEY_VARIABLES)
+        secret_key = settings.secret_key or _first_set(environ, SECRET_KEY_VARIABLES)
+        endpoint = settings.endpoint
+        embedded = embedded_s3(state) if state is not None else None
+        if embedded is not None and endpoint in (None, embedded.running.address):
+            endpoint = embedded.running.address
+            access_key, secret_key = embedded.credentials.access_key, embedded.credentials.secret_key
+        if endpoint is None:
+            raise InputError(
+                "no object store is set",
+                remedy="set store.endpoint (MODELCTL_STORE_ENDPOINT), or start one on disk: modelctl services up s3",
+            )
+        if (access_key is None) != (secret_key is None):
+            missing = "MODELCTL_STORE_SECRET_KEY" if access_key else "MODELCTL_STORE_ACCESS_KEY"
+            raise InputError("only half of the object store's keys is set", remedy=f"export {missing}=…")
+        return cls(
+            endpoint=endpoint,
+            access_key=access_key,
+            secret_key=secret_key,
+            region=settings.region,
+            ca_file=settings.ca_file,
+        )
+
+    @cached_property
+    def http(self) -> urllib3.PoolManager:
+        """The connections, with patience for a server that is busy."""
+        import urllib3
+
+        return urllib3.PoolManager(
+            timeout=urllib3.Timeout(connect=10, read=300),
+            maxsize=10,
+            cert_reqs="CERT_REQUIRED",
+            ca_certs=str(self.ca_file) if self.ca_file else None,
+            retries=urllib3.Retry(
+                total=5, connect=2, other=0, backoff_factor=0.2, status_forcelist=[500, 502, 503, 504]
+            ),
+        )
+
+    @cached_property
+    def minio(self) -> Minio:
+        """The library's client on these connections."""
+        from minio import Minio
+
+        parts = urlsplit(self.endpoint)
+        return Minio(
+            parts.netloc,
+            access_key=self.access_key,
+            secret_key=self.secret_key,
+            secure=parts.scheme == "https",
+            region=self.region,
+            http_client=self.http,
+        )
+
+    def place(self, bucket: str) -> Place:
+        """What errors about a bucket name."""
+        return Place(endpoint=self.endpoint.rstrip("/"), bucket=bucket)
+
+    def listing(self, bucket: str, prefix: str) -> Iterator[Listed]:
+        """Every object whose key begins with `prefix`, with its size in bytes."""
+        with translated(f"list {prefix}", self.place(bucket)):
+            for item in self.minio.list_objects(bucket, prefix=prefix, recursive=True):
+                yield Listed(
+                    key=str(item.object_name),
+                    size_bytes=int(item.size or 0),
+                    etag=(item.etag or "").strip('"'),
+                    modified=item.last_modified.isoformat() if item.last_modified else "",
+                )
+
+    def folders(self, bucket: str, prefix: str) -> Iterator[str]:
+        """What the keys that begin with `prefix` go on with, up to the next slash."""
+        with translated(f"list {prefix}", self.place(bucket)):
+            for item in self.minio.list_objects(bucket, prefix=prefix):
+                yield str(item.object_name)
+
+    def stream(self, bucket: str, key: str, *, offset: int = 0, etag: str = "") -> S3Stream:
+        """The bytes of an object from `offset` on; with `etag` only of that state of it."""
+        return S3Stream(self, bucket, key, offset=offset, etag=etag)
+
+
+class S3Stream:
+    """The answer to one request for an object: iterate over its blocks. Errors are `StoreError`."""
+
+    def __init__(self, client: S3Client, bucket: str, key: str, *, offset: int, etag: str) -> None:
+        self._client = client
+        self._bucket = bucket
+        self._key = key
+        self._offset = offset
+        self._etag = etag
+        self.sha256: str | None = None
+        """What the publisher of the object says it hashes to, once the answer began; None when it says nothing."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        with translated(f"fetch {self._key}", self._client.place(self._bucket)):
+            response = self._client.minio.get_object(
+                self._bucket,
+                self._key,
+                offset=self._offset,
+                request_headers={"If-Match": f'"{self._etag}"'} if self._etag else None,
+            )
+            try:
+                self.sha256 = response.headers.get("x-amz-meta-sha256")
+                yield from response.stream(BLOCK_BYTES)
+            finally:
+                response.close()
+                response.release_conn()
+
+
+def _first_set(environ: Mapping[str, str], names: Sequence[str]) -> str | None:
+    return next((environ[name] for name in names if environ.get(name)), None)
