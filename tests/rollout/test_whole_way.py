@@ -41,6 +41,7 @@ def publish(proposal: Proposal, endpoint: str) -> None:
     with environment.open("w", encoding="utf-8") as stream:
         YAML().dump(environment_values(store__endpoint=endpoint), stream)
     proposal.git.commit([proposal.root], "Name signers and the environment", trailers={})
+    proposal.admit()
     proposal.publish(ObjectStore(endpoint=endpoint, bucket="models", **KEYS))
 
 
