@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from modelctl.errors import InputError
 from modelctl.model.tree import FileEntry, Tree, scan_tree
+from modelctl.progress import Unit
 from tests.support.models import tiny_llama
 
 
@@ -128,7 +130,7 @@ def test_a_missing_an_empty_and_a_huge_folder(tmp_path: Path, monkeypatch: pytes
         scan_tree(tmp_path / "none")
     with pytest.raises(InputError, match="empty"):
         scan_tree(tmp_path)
-    monkeypatch.setattr("modelctl.model.tree.MAX_FILES", 2)
+    monkeypatch.setattr("modelctl.model.walk.MAX_FILES", 2)
     files(tmp_path, a="x", b="x", c="x")
     with pytest.raises(InputError, match="more than 2 files"):
         scan_tree(tmp_path)
@@ -139,6 +141,91 @@ def test_only_listed_files_have_a_location(tmp_path: Path) -> None:
     assert tree.location("a").read_text() == "x"
     with pytest.raises(KeyError):
         tree.location("../a")
+
+
+@pytest.mark.parametrize("name", ["a\u202eb", "a\u2028b", "a\x85b"])
+def test_names_that_show_as_something_else_are_problems(tmp_path: Path, name: str) -> None:
+    files(tmp_path, **{name: "x"})
+    assert [problem.kind for problem in scan_tree(tmp_path).problems] == ["control-characters"]
+
+
+def test_names_in_any_script_are_no_problem(tmp_path: Path) -> None:
+    files(tmp_path, **{"größe": "x", "模型": "x", "a b": "x", "👩\u200d🔬": "x"})
+    assert scan_tree(tmp_path).problems == ()
+
+
+@pytest.mark.parametrize(("one", "two"), [("Ä", "ä"), ("\u00e4", "a\u0308"), ("A/x", "a"), ("d/B", "d/b")])
+def test_names_that_one_file_system_holds_to_be_the_same(tmp_path: Path, one: str, two: str) -> None:
+    for name in (one, two):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    if len([path for path in tmp_path.rglob("*") if path.is_file()]) == 2:
+        assert [problem.kind for problem in scan_tree(tmp_path).problems] == ["case-clash"]
+
+
+def test_a_folder_that_cannot_be_listed_is_a_problem(tmp_path: Path) -> None:
+    """Deeper than a path may be long: what lies below must not be left out in silence."""
+    files(tmp_path, good="x")
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(17):
+        os.mkdir("d" * 250, dir_fd=here)
+        below = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(os.open("hidden", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+    tree = scan_tree(tmp_path)
+    assert [entry.path for entry in tree.files] == ["good"]
+    assert [problem.kind for problem in tree.problems] == ["unreadable"]
+
+
+def test_a_sparse_giant_is_a_problem_and_is_not_read(tmp_path: Path) -> None:
+    files(tmp_path, good="x")
+    with (tmp_path / "model.safetensors").open("wb") as stream:
+        stream.write(b"x" * 100)
+        stream.truncate(1 << 42)
+    tree = scan_tree(tmp_path)
+    assert [(problem.path, problem.kind) for problem in tree.problems] == [("model.safetensors", "sparse-giant")]
+
+
+def test_more_folders_than_a_repository_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modelctl.model.walk.MAX_FILES", 2)
+    for name in "abc":
+        (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match="more than 2 files"):
+        scan_tree(tmp_path)
+
+
+class Told:
+    """Progress that adds up what it is told."""
+
+    def __init__(self) -> None:
+        self.total: float | None = None
+        self.unit = ""
+        self.done = 0.0
+
+    @contextmanager
+    def task(self, label: str, *, total: float | None, unit: Unit) -> Iterator[Told]:
+        self.total, self.unit = total, unit
+        yield self
+
+    def advance(self, amount: float = 1) -> None:
+        self.done += amount
+
+    def describe(self, detail: str) -> None:
+        pass
+
+    def note(self, message: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize("many", [2, 4096])
+def test_progress_comes_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+    monkeypatch.setattr("modelctl.model.tree.MANY_FILES", many)
+    files(tmp_path, a="x", b="y", large="x" * 3_000_000)
+    told = Told()
+    scan_tree(tmp_path, progress=told)
+    assert (told.unit, told.total, told.done) == (("files", 3, 3) if many == 2 else ("bytes", 3_000_002, 3_000_002))
 
 
 def entry(path: str, size: int, sha256: str) -> FileEntry:
