@@ -16,6 +16,7 @@ from modelctl.errors import InputError
 from modelctl.isolation import Sandbox
 from modelctl.progress import SILENT
 from modelctl.settings import load_workspace
+from tests.support.gguf import gguf, tensor
 from tests.support.models import tiny_llama
 
 RELEASE: Mapping[str, Any] = {
@@ -39,6 +40,11 @@ def release(root: Path, **spec: object) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "release.yaml").write_text(json.dumps({**RELEASE, "spec": {**RELEASE["spec"], **spec}}))
     return "tiny@1.0.0"
+
+
+def rename_architecture(root: Path, name: str, **more: object) -> None:
+    config = root / "model" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"architectures": [name]} | more))
 
 
 def run(root: Path, repo: str, *checks: str, policy: str | None = None) -> Admission:
@@ -108,6 +114,66 @@ def test_an_unquantised_release_skips_what_does_not_apply(root: Path) -> None:
     report = run(root, release(root), "integrity", "quantization").report
     assert [check.outcome for check in report.checks] == ["passed", "skipped"]
     assert report.verdict == "admitted"
+
+
+@pytest.mark.parametrize("check", ["concurrency", "long-context"])
+def test_an_embedding_model_passes_no_check_that_asks_for_text(root: Path, check: str) -> None:
+    rename_architecture(root, "LlamaModel")
+    report = run(root, str(root / "model"), "integrity", check).report
+    (found,) = [item for item in report.checks if item.id == check]
+    assert found.outcome == "skipped"
+    assert found.skipped_because is not None
+    assert "embedding (config.json: architecture LlamaModel has no language-model head)" in found.skipped_because
+    assert report.verdict != "admitted"
+
+
+def test_the_policy_decides_whether_a_check_may_be_skipped(root: Path) -> None:
+    rename_architecture(root, "LlamaModel")
+    strict = run(root, str(root / "model"), "concurrency").report
+    assert strict.reasons == ("concurrency was skipped and the policy does not allow that",)
+    spec = {"checks": {"concurrency": {"allow_skip": True}}, "isolation": "preferred"}
+    policy = {"apiVersion": "modelctl.dev/v1", "kind": "AdmissionPolicy", "metadata": {"name": "lenient"}, "spec": spec}
+    (root / "lenient.yaml").write_text(json.dumps(policy))
+    lenient = run(root, str(root / "model"), "concurrency", policy=str(root / "lenient.yaml")).report
+    assert lenient.verdict == "admitted"
+
+
+def test_a_recipe_for_a_kind_that_can_not_be_quantised_is_an_input_error(root: Path) -> None:
+    rename_architecture(root, "LlamaModel")
+    with pytest.raises(InputError, match="compares causal language models; found embedding"):
+        run(root, release(root, quantization={"group_size": 32}), "tokenizer", "quantization")
+
+
+def test_leave_to_skip_what_is_not_quantised_is_none_for_a_quantised_embedding_model(root: Path) -> None:
+    rename_architecture(root, "LlamaModel", quantization_config={"quant_method": "gptq", "bits": 4})
+    report = run(root, str(root / "model"), "quantization").report
+    assert [check.outcome for check in report.checks] == ["error"]
+    assert "found embedding" in report.checks[0].undecided[0].reason
+    rename_architecture(root, "LlamaModel", quantization_config=None)
+    assert [check.outcome for check in run(root, str(root / "model"), "quantization").report.checks] == ["skipped"]
+
+
+def test_a_gguf_file_alone_is_neither_asked_for_text_nor_taken_for_unquantised(root: Path) -> None:
+    folder = root / "gguf"
+    folder.mkdir()
+    (folder / "model.gguf").write_bytes(gguf([], [tensor("a", (8,), 0, 0)], bytes(32)))
+    report = run(root, str(folder), "tokenizer", "quantization", "concurrency").report
+    assert [check.outcome for check in report.checks] == ["skipped", "error", "skipped"]
+
+
+def test_the_progress_names_the_kind(root: Path) -> None:
+    class Notes:
+        def __init__(self) -> None:
+            self.notes: list[str] = []
+            self.task = SILENT.task
+
+        def note(self, message: str) -> None:
+            self.notes.append(message)
+
+    notes = Notes()
+    workspace = load_workspace(root, environ={})
+    admit(Request(repo=str(root / "model"), workspace=workspace, checks=("code",)), notes)
+    assert notes.notes[0] == "kind: causal-lm (config.json: architecture LlamaForCausalLM)"
 
 
 def test_the_production_policy_is_built_in_and_strict(root: Path) -> None:

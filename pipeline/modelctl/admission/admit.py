@@ -6,7 +6,6 @@ model is loaded. A model that the loading gate refused is never loaded; the chec
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,11 +20,15 @@ from modelctl.admission.policy import LoadedPolicy, load_policy
 from modelctl.admission.report import ModelReport, PolicyReport, Report
 from modelctl.admission.resources import RunResources
 from modelctl.admission.runner import CheckRun, now
+from modelctl.admission.scratch import scratch_folder
 from modelctl.admission.subject import Subject, resolve_subject
 from modelctl.admission.verdict import decide
 from modelctl.checks import CHECK_IDS, LOADING_GATE, load_check
 from modelctl.checks.base import CheckContext, Role
+from modelctl.checks.fitness import does_not_fit
 from modelctl.errors import InputError, ModelctlError
+from modelctl.model.config import load_config
+from modelctl.model.kinds import recognise
 from modelctl.model.tree import Tree, hash_file
 from modelctl.progress import Progress
 from modelctl.settings import Workspace
@@ -60,16 +63,13 @@ def admit(request: Request, progress: Progress) -> Admission:
     named = subject.release.spec.policy if subject.release else None
     policy = load_policy(request.policy or named or workspace.settings.policy, workspace.root)
     evidence_dir = (request.evidence_dir or _evidence_dir(workspace, subject)).resolve()
-    scratch = workspace.make_state() / "tmp"
-    scratch.mkdir(exist_ok=True)
+    state = workspace.make_state()
     _make_folder(evidence_dir)
     with (
-        tempfile.TemporaryDirectory(dir=scratch) as workdir,
-        RunResources(
-            settings=workspace.settings, state=workspace.state, evidence=evidence_dir, progress=progress
-        ) as resources,
+        scratch_folder(state) as workdir,
+        RunResources(settings=workspace.settings, state=state, evidence=evidence_dir, progress=progress) as resources,
     ):
-        run = _Run(request, subject, policy, resources, Path(workdir), evidence_dir, progress)
+        run = _Run(request, subject, policy, resources, workdir, evidence_dir, progress)
         run.execute()
         checks = tuple(
             item.report(required=policy.policy.limits(item.check.id).required) for item in run.checks.values()
@@ -131,10 +131,13 @@ class _Run:
         self._progress = progress
         release = subject.release
         self._quantization = release.spec.quantization if release else None
+        self._kinds = recognise(subject.source.tree)
 
     def execute(self) -> None:
         """Run everything that may be run."""
         source = self._subject.source.tree
+        for kind in self._kinds:
+            self._progress.note(f"kind: {kind.name} ({kind.because})")
         of_trees = [run for run in self.checks.values() if run.check.scope == "tree"]
         gate = [run for run in of_trees if run.check.id in LOADING_GATE]
         loading = [run for run in of_trees if run.check.id not in LOADING_GATE]
@@ -152,21 +155,47 @@ class _Run:
         self._on_release(of_release)
 
     def _on_tree(self, runs: Sequence[CheckRun], role: Role, tree: Tree) -> None:
-        for run in runs:
+        for run in filter(self._fits, runs):
             self._progress.note(f"{run.check.id}: {role} tree")
             run.run(self._context(run, role, tree), both_trees=self._quantization is not None)
 
     def _on_release(self, runs: Sequence[CheckRun]) -> None:
         served = self.served or self._subject.source.tree
         self._resources.serve(served, self._subject.serving)
-        for run in runs:
+        for run in filter(self._fits, runs):
             self._progress.note(f"{run.check.id}: started")
             run.run(self._context(run, "served", served), both_trees=False)
+
+    def _fits(self, run: CheckRun) -> bool:
+        """Whether a check can judge this kind of repository; one that can't says so in its report."""
+        reason = does_not_fit(run.check.id, self._kinds)
+        if reason is None:
+            return True
+        self._progress.note(f"{run.check.id}: does not fit this kind of repository")
+        if run.check.id == "quantization" and self._is_quantized():
+            # There is something to judge, so a policy's leave to skip (meant for what is not quantised) is no answer.
+            run.add_undecided(reason, "name a causal language model, or make the check optional in the policy")
+        else:
+            run.skip(reason)
+        return False
+
+    def _is_quantized(self) -> bool:
+        if self._quantization is not None or self._subject.baseline is not None:
+            return True
+        if any(kind.name == "gguf" for kind in self._kinds):
+            return True  # as good as all are, and how many bits are left is no matter of config.json
+        try:
+            return load_config(self._subject.source.tree).quantization is not None
+        except InputError:
+            return False
 
     def _make_served(self, waiting: Sequence[CheckRun]) -> bool:
         if self._quantization is None:
             self.served = self._subject.source.tree
             return True
+        reason = does_not_fit("quantization", self._kinds)
+        if reason is not None:
+            raise InputError(f"spec.quantization: {reason}", remedy="take 'quantization' out of the release file")
         limits = self._policy.spec.checks.quantization
         self._progress.note(f"quantising to {self._quantization.bits} bits ({self._quantization.method})")
         try:

@@ -55,6 +55,10 @@ class CheckRun:
             Observation(coverage=(), undecided=(Undecided(reason=reason, remedy=remedy),))
         )
 
+    def skip(self, reason: str) -> None:
+        """Record that the check has nothing to judge here; the policy decides whether that is enough."""
+        self._skipped = reason
+
     def add_finding(self, finding: Finding) -> None:
         """Record a finding that was made before the check could run."""
         self.observation = self.observation.plus(Observation(coverage=(), findings=(finding,)))
