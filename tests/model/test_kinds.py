@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from modelctl.errors import InputError
-from modelctl.model.config import ModelConfig, load_config, parse_config
-from modelctl.model.kinds import MAX_ADAPTERS, Kind, kinds_of
+from modelctl.model.config import load_config, parse_config
+from modelctl.model.kinds import MAX_ADAPTERS, Kind, kinds_of, recognise
 from modelctl.model.tree import Tree, scan_tree
 from tests.support.models import tiny_llama, write_json
 
@@ -23,13 +24,6 @@ MODULES = [
 ]
 
 
-def config_of(tree: Tree) -> ModelConfig | None:
-    try:
-        return load_config(tree)
-    except InputError:
-        return None
-
-
 def kinds(folder: Path, files: Mapping[str, object]) -> tuple[Kind, ...]:
     """Write files (JSON for values that are no bytes) and say what they are."""
     for name, value in files.items():
@@ -38,8 +32,7 @@ def kinds(folder: Path, files: Mapping[str, object]) -> tuple[Kind, ...]:
             (folder / name).write_bytes(value)
         else:
             write_json(folder / name, value)
-    tree = scan_tree(folder)
-    return kinds_of(tree, config_of(tree))
+    return recognise(scan_tree(folder))
 
 
 def names(found: tuple[Kind, ...]) -> list[str]:
@@ -106,6 +99,8 @@ def names(found: tuple[Kind, ...]) -> list[str]:
         ({"architectures": ["BertForSequenceClassification"]}, "unknown", "not one of the kinds"),
         ({"architectures": ["EagleLlamaForCausalLM"]}, "unknown", "drafts for another model"),
         ({"architectures": ["DeepSeekMTPModel"]}, "unknown", "drafts for another model"),
+        ({"architectures": ["Qwen2ForRewardModel"]}, "unknown", "not one of the kinds"),
+        ({"architectures": ["UltravoxModel"]}, "unknown", "not one of the kinds"),
         ({"model_type": "llama"}, "unknown", "names no architecture"),
         ({"architectures": "LlamaForCausalLM"}, "unknown", "can't be read"),
         ({"architectures": ["\x1b[31mX"]}, "unknown", "\\x1b[31mX"),
@@ -221,7 +216,7 @@ def test_any_json_has_at_least_one_kind(tmp_path: Path, config: object, adapter:
     for name, value in (("config.json", config), ("adapter_config.json", adapter), ("modules.json", modules)):
         (tmp_path / name).write_text(json.dumps(value), encoding="utf-8")
     tree = scan_tree(tmp_path)
-    found = kinds_of(tree, config_of(tree))
+    found = recognise(tree)
     assert found
     assert all(kind.because.isprintable() for kind in found)
 
@@ -234,3 +229,50 @@ def test_a_parsed_config_is_enough(config: dict[str, object]) -> None:
     except InputError:
         return
     assert kinds_of(Tree(root=Path("/nowhere"), files=()), parsed)
+
+
+REGISTRY = "vllm/model_executor/models/registry.py"
+
+
+def engine_architectures(table: str) -> set[str]:
+    """The names in one table of the installed engine's registry of models, read and not run."""
+    (path,) = (Path(__file__).parents[2] / ".venv-engine").glob(f"lib/python*/site-packages/{REGISTRY}")
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            (target,) = node.targets
+            if isinstance(target, ast.Name) and target.id == table:
+                return {str(key.value) for key in node.value.keys if isinstance(key, ast.Constant)}
+    raise AssertionError(f"{path}: no {table}")
+
+
+def named_as(architectures: set[str], **config: object) -> dict[str, set[str]]:
+    """Kind → the architectures that alone give it."""
+    found: dict[str, set[str]] = {}
+    for name in sorted(architectures):
+        parsed = parse_config(json.loads(json.dumps({"architectures": [name], **config})))
+        (kind,) = kinds_of(Tree(root=Path("/nowhere"), files=()), parsed)
+        found.setdefault(kind.name, set()).add(name)
+    return found
+
+
+@pytest.mark.engine
+def test_the_engine_and_the_names_agree_on_what_writes_text() -> None:
+    texts = named_as(engine_architectures("_TEXT_GENERATION_MODELS"))
+    assert set(texts) <= {"causal-lm", "unknown"}
+    assert len(texts["causal-lm"]) >= 100
+    assert all(name.endswith("ForConditionalGeneration") for name in texts.get("unknown", set()))
+
+
+@pytest.mark.engine
+def test_the_engine_and_the_names_agree_on_what_sees_and_writes() -> None:
+    seeing = named_as(engine_architectures("_MULTIMODAL_MODELS"), vision_config={"depth": 1})
+    assert set(seeing) <= {"vision-language", "unknown"}
+    assert len(seeing["vision-language"]) > 10 * len(seeing.get("unknown", set()))
+
+
+@pytest.mark.engine
+def test_no_architecture_that_only_the_engine_pools_is_taken_for_one_that_writes() -> None:
+    writing = engine_architectures("_TEXT_GENERATION_MODELS") | engine_architectures("_MULTIMODAL_MODELS")
+    tables = ("_EMBEDDING_MODELS", "_REWARD_MODELS", "_TOKEN_CLASSIFICATION_MODELS", "_SEQUENCE_CLASSIFICATION_MODELS")
+    for table in (*tables, "_SPECULATIVE_DECODING_MODELS"):
+        assert set(named_as(engine_architectures(table) - writing)) <= {"embedding", "unknown"}, table

@@ -43,6 +43,8 @@ class Request:
     policy: str | None = None
     checks: tuple[str, ...] = ()
     evidence_dir: Path | None = None
+    upstream: str | None = None
+    """`ORG/NAME@COMMIT` that a model named directly is compared with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +61,7 @@ def admit(request: Request, progress: Progress) -> Admission:
     """Run the checks and decide. Raises `ModelctlError` only for what keeps the run from starting."""
     began = time.monotonic()
     workspace = request.workspace
-    subject = resolve_subject(request.repo, workspace, progress)
+    subject = resolve_subject(request.repo, workspace, progress, upstream=request.upstream)
     named = subject.release.spec.policy if subject.release else None
     policy = load_policy(request.policy or named or workspace.settings.policy, workspace.root)
     evidence_dir = (request.evidence_dir or _evidence_dir(workspace, subject)).resolve()

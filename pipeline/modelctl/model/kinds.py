@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from modelctl.errors import InputError
-from modelctl.model.config import CONFIG_NAME, ModelConfig
+from modelctl.model.config import CONFIG_NAME, ModelConfig, load_config
 from modelctl.model.strict_json import Json, read_object, read_value
 from modelctl.model.tree import Tree
 
@@ -41,8 +41,8 @@ _GENERATES = re.compile(
     r"(ForCausalLM|LMHeadModel|ForConditionalGeneration|ChatModel|OmniModel|ForCausalLMV|^ChatGLMModel|^AquilaModel"
     r"|^MiniCPM[VO]|^NVLM_D|^Ovis.*|_VL|_VL_V\d+|_Omni_Reasoning_V\d+)$"
 )
-_DRAFTS = re.compile(r"MTP|Draft|^P?[Ee]agle3?[A-Z]|Eagle3$|Medusa|DSpark|LMAssistant|AssistantModel")
-_HEADLESS = re.compile(r"Model$")
+_DRAFTS = re.compile(r"MTP|Draft|^P?[Ee]agle3?[A-Z]|Eagle3$|Medusa|DSpark|^DFlash|LMAssistant|AssistantModel")
+_HEADLESS = re.compile(r"^(?!.*(Reward|Audio|Ultravox|LMModel|HiddenStates)).*Model$")
 _ENCODER_DECODER = re.compile(r"ForConditionalGeneration$")
 
 
@@ -54,6 +54,14 @@ class Kind:
     because: str
     base: str | None = None
     """What an adapter was trained on, as its config names it (a Hub id or a path)."""
+
+
+def recognise(tree: Tree) -> tuple[Kind, ...]:
+    """`kinds_of` with the tree's own config.json; one that can't be read makes a kind unknown."""
+    try:
+        return kinds_of(tree, load_config(tree))
+    except InputError:
+        return kinds_of(tree, None)
 
 
 def kinds_of(tree: Tree, config: ModelConfig | None) -> tuple[Kind, ...]:

@@ -1,0 +1,41 @@
+"""Which kinds of repository a check can judge, and why not the others.
+
+A check that fits none of a repository's kinds is skipped with these words; whether that is enough is the policy's
+`allow_skip`. A kind that is unknown fits every check: the check tries, and what it then sees counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+from modelctl.model.kinds import Kind, KindName
+
+EVERY: frozenset[KindName] = frozenset(get_args(KindName))
+_GENERATES_TEXT: frozenset[KindName] = frozenset({"causal-lm", "mixture-of-experts", "vision-language", "unknown"})
+
+FITS: Mapping[str, frozenset[KindName]] = {
+    "integrity": EVERY,
+    "malware": EVERY,
+    "code": EVERY,
+    "tokenizer": EVERY - {"gguf"},
+    "quantization": _GENERATES_TEXT - {"vision-language"},
+    "long-context": _GENERATES_TEXT,
+    "concurrency": _GENERATES_TEXT,
+}
+"""Check → the kinds of which one is enough: an engine serves the model of config.json, whatever lies beside it."""
+
+_NEEDS: Mapping[str, str] = {
+    "tokenizer": "reads the tokenizer's own files, and a GGUF file keeps its tokenizer inside",
+    "quantization": "quantises and compares causal language models",
+    "long-context": "asks a served model for text, which this version does for safetensors models that write text",
+    "concurrency": "asks a served model for text, which this version does for safetensors models that write text",
+}
+
+
+def does_not_fit(check_id: str, kinds: Sequence[Kind]) -> str | None:
+    """Why a check can't judge a repository of these kinds, in words; None when it can."""
+    if any(kind.name in FITS[check_id] for kind in kinds):
+        return None
+    found = "; ".join(f"{kind.name} ({kind.because})" for kind in kinds)
+    return f"{check_id} {_NEEDS[check_id]}; found {found}"
