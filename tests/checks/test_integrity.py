@@ -10,16 +10,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from modelctl.checks.base import Observation
-from modelctl.checks.integrity import CHECK, MAX_PER_RULE, IntegrityLimits
+from modelctl.checks.integrity import CHECK, IntegrityLimits
+from modelctl.checks.integrity_findings import MAX_PER_RULE
 from modelctl.model.listing import Upstream, UpstreamFile
 from modelctl.model.sources import resolve_source
 from modelctl.model.tree import scan_tree
 from tests.support.contexts import KeptEvidence, tree_context
+from tests.support.gguf import entry, gguf, text
 from tests.support.hub import LocalHub, describe, lfs_pointer
-from tests.support.models import Tensor, bfloat16, raw_safetensors, tiny_llama, write_json, write_safetensors
+from tests.support.models import (
+    Tensor,
+    bfloat16,
+    llama_tensors,
+    raw_safetensors,
+    tiny_llama,
+    write_json,
+    write_safetensors,
+    write_weights,
+)
 
 COMMIT = "c" * 40
 PICKLE = b"\x80\x02cposix\nsystem\nX\x04\x00\x00\x00true\x85R."
@@ -197,12 +209,26 @@ def test_only_allowed_formats(model: Path) -> None:
     assert rules(model, limits=IntegrityLimits(formats=("gguf",))) == {"format"}
 
 
-def test_gguf_is_left_undecided_rather_than_passed(model: Path) -> None:
-    (model / "model.gguf").write_bytes(b"GGUF\x03\0\0\0" + b"\0" * 64)
+LLAMA = [entry("general.architecture", 8, text("llama"))]
+
+
+def test_gguf_is_judged_by_its_structure(model: Path) -> None:
+    (model / "model.gguf").write_bytes(gguf(LLAMA))
     found = observe(model)
-    assert found.findings == ()
-    assert "GGUF" in found.undecided[0].reason
+    assert (found.findings, found.undecided) == ((), ())
+    assert measured(found)["kind"] == "causal-lm + gguf"
     assert rules(model, limits=IntegrityLimits(formats=("safetensors",))) == {"format"}
+    (model / "model.gguf").write_bytes(gguf(LLAMA, counts=(1 << 60, 1)))
+    assert rules(model) == {"gguf"}
+
+
+def test_a_gguf_alone_needs_no_config_and_says_what_was_not_read(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "model.gguf").write_bytes(gguf(LLAMA))
+    found = observe(folder)
+    assert found.findings == ()
+    assert measured(found)["kind"] == "gguf"
 
 
 @pytest.mark.parametrize(
@@ -269,40 +295,72 @@ def test_a_config_that_the_weights_contradict(model: Path, keys: dict[str, objec
     assert rules(model) == {rule}
 
 
+OTHER = ["OtherForCausalLM"]
+"""An architecture whose tensors are not known."""
+
+
 def test_small_float32_parts_are_no_contradiction(model: Path) -> None:
+    edit_config(model, architectures=OTHER)
     router: dict[str, Tensor] = {
         "model.layers.0.mlp.gate.bias": ("F32", (64,), b"\0" * 256),
-        "model.layers.0.mlp.gate.weight": ("F32", (2, 4), b"\0" * 32),
+        "model.layers.0.mlp.gate.weight": ("F32", (2, 4), bytes(range(32))),
     }
     write_safetensors(model / "router.safetensors", router)
     assert rules(model) == set()
 
 
 def test_a_half_converted_model_is_a_contradiction(model: Path) -> None:
-    large: dict[str, Tensor] = {"model.layers.0.other.weight": ("F32", (64, 64), b"\0" * 64 * 64 * 4)}
+    edit_config(model, architectures=OTHER)
+    large: dict[str, Tensor] = {"model.layers.0.other.weight": ("F32", (64, 64), bytes(range(64)) * 64 * 4)}
     write_safetensors(model / "other.safetensors", large)
     assert rules(model) == {"dtype"}
 
 
-def gptq(folder: Path) -> None:
-    """Replace one projection by what GPTQ stores for it: 4 bit, group size 32."""
-    group: dict[str, Tensor] = {
-        "model.layers.0.mlp.shared.qweight": ("I32", (8, 128), b"\0" * 8 * 128 * 4),
-        "model.layers.0.mlp.shared.qzeros": ("I32", (2, 16), b"\0" * 2 * 16 * 4),
-        "model.layers.0.mlp.shared.scales": ("F16", (2, 128), b"\0" * 2 * 128 * 2),
-        "model.layers.0.mlp.shared.g_idx": ("I32", (64,), b"\0" * 64 * 4),
+def gptq(folder: Path, *, zeros: bool = False) -> None:
+    """Replace one projection (128 outputs, 64 inputs) by what GPTQ stores for it: 4 bit, group size 32."""
+    tensors = llama_tensors(
+        vocab=320, layers=2, hidden=64, heads=4, kv_heads=2, intermediate=128, tie=True, seed=0
+    )  # fmt: skip
+    del tensors["model.layers.0.mlp.up_proj.weight"]
+    words = b"\0" * 4096 if zeros else bytes(range(256)) * 16
+    tensors |= {
+        "model.layers.0.mlp.up_proj.qweight": ("I32", (8, 128), words),
+        "model.layers.0.mlp.up_proj.qzeros": ("I32", (2, 16), b"\x77" * 2 * 16 * 4),
+        "model.layers.0.mlp.up_proj.scales": ("F16", (2, 128), b"\x01\x20" * 2 * 128),
+        "model.layers.0.mlp.up_proj.g_idx": ("I32", (64,), b"\0" * 64 * 4),
     }
-    write_safetensors(folder / "quantized.safetensors", group)
+    write_weights(folder, tensors)
 
 
 def test_gptq_weights_pass_when_config_declares_them(model: Path) -> None:
+    parameters = measured(observe(model))["parameters"]
     gptq(model)
     assert rules(model) == {"undeclared-quantization"}
     edit_config(model, quantization_config={"quant_method": "gptq", "bits": 4, "group_size": 32})
+    found = observe(model)
+    assert (found.findings, found.warnings[1:]) == ((), ())
+    assert measured(found)["parameters"] == parameters
+
+
+@pytest.mark.parametrize("setting", [{"bits": 8, "group_size": 32}, {"bits": 4, "group_size": 64}])
+def test_packed_shapes_follow_the_declared_bits_and_groups(model: Path, setting: dict[str, int]) -> None:
+    gptq(model)
+    edit_config(model, quantization_config={"quant_method": "gptq", **setting})
+    assert rules(model) == {"tensor-shape"}
+    edit_config(
+        model, quantization_config={"quant_method": "gptq", **setting, "dynamic": {"x": {"bits": 4, "group_size": 32}}}
+    )
     assert rules(model) == set()
 
 
+def test_packed_words_of_zeros_are_no_weights(model: Path) -> None:
+    gptq(model, zeros=True)
+    edit_config(model, quantization_config={"quant_method": "gptq", "bits": 4, "group_size": 32})
+    assert rules(model) == {"all-zero"}
+
+
 def test_buffers_of_whole_numbers_are_no_quantization(model: Path) -> None:
+    edit_config(model, architectures=OTHER)
     buffers: dict[str, Tensor] = {
         "model.position_ids": ("I64", (1, 8), b"\0" * 64),
         "model.layers.0.attn.mask": ("U8", (1, 8), b"\0" * 8),
@@ -312,11 +370,97 @@ def test_buffers_of_whole_numbers_are_no_quantization(model: Path) -> None:
 
 
 def test_embeddings_of_another_tower_are_not_compared(model: Path) -> None:
-    import numpy as np
-
-    tower: dict[str, Tensor] = {"vision_tower.embed_tokens.weight": ("BF16", (8, 4), bfloat16(np.zeros((8, 4))))}
+    edit_config(model, architectures=OTHER)
+    tower: dict[str, Tensor] = {"vision_tower.embed_tokens.weight": ("BF16", (8, 4), bfloat16(np.eye(8, 4)))}
     write_safetensors(model / "vision.safetensors", tower)
     assert rules(model) == set()
+
+
+# Tensors against the architecture, and the numbers in them.
+
+
+def change(folder: Path, name: str, tensor: Tensor | None) -> None:
+    """Replace one tensor of the model, or take it out."""
+    tensors = llama_tensors(vocab=320, layers=2, hidden=64, heads=4, kv_heads=2, intermediate=128, tie=True, seed=0)
+    tensors.pop(name, None)
+    write_weights(folder, tensors | ({name: tensor} if tensor is not None else {}))
+
+
+UP = "model.layers.1.mlp.up_proj.weight"
+
+
+def test_a_whole_model_says_its_kind_and_that_nothing_is_ignored(model: Path) -> None:
+    found = observe(model)
+    figures = measured(found)
+    assert (figures["kind"], figures["ignored"]) == ("causal-lm", "none")
+    assert [(item.unit, item.seen, item.total) for item in found.coverage] == [("files", 6, 6), ("tensors", 20, 20)]
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "rule"),
+    [
+        (UP, None, "tensor-missing"),
+        (UP, ("BF16", (64, 128), bfloat16(np.eye(64, 128))), "tensor-shape"),
+        ("model.layers.1.mlp.spy.weight", ("BF16", (64, 128), bfloat16(np.eye(64, 128))), "tensor-extra"),
+        ("model.layers.2.mlp.up_proj.weight", ("BF16", (128, 64), bfloat16(np.eye(128, 64))), "tensor-extra"),
+        (UP, ("BF16", (128, 64), bfloat16(np.zeros((128, 64)))), "all-zero"),
+        (UP, ("BF16", (128, 64), bfloat16(np.full((128, 64), 0.5))), "constant"),
+        (UP, ("BF16", (128, 64), bfloat16(np.where(np.eye(128, 64) > 0, np.nan, 1))), "nan"),
+        (UP, ("BF16", (128, 64), bfloat16(np.where(np.eye(128, 64) > 0, -np.inf, 1))), "inf"),
+        ("model.norm.weight", ("BF16", (64,), bfloat16(np.zeros(64))), "all-zero"),
+    ],
+)
+def test_a_tensor_that_can_not_be_the_models(model: Path, name: str, tensor: Tensor | None, rule: str) -> None:
+    change(model, name, tensor)
+    assert rules(model) == {rule}
+
+
+def test_a_policy_may_name_constant_tensors_or_leave_the_numbers_out(model: Path) -> None:
+    change(model, UP, ("BF16", (128, 64), bfloat16(np.zeros((128, 64)))))
+    assert rules(model, limits=IntegrityLimits(may_be_constant=("*.up_proj.weight",))) == set()
+    found = observe(model, limits=IntegrityLimits(numbers=False))
+    assert (found.findings, found.coverage[1].seen, found.coverage[1].total) == ((), 0, 20)
+    assert "integrity.numbers" in found.coverage[1].excluded[0]
+
+
+def test_an_unknown_architecture_is_a_warning(model: Path) -> None:
+    edit_config(model, architectures=OTHER)
+    found = observe(model)
+    assert found.findings == ()
+    assert "OtherForCausalLM is not known: names and shapes were not compared" in found.warnings[1]
+
+
+def test_an_adapter_needs_no_config_of_a_model(tmp_path: Path) -> None:
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    write_json(folder / "adapter_config.json", {"peft_type": "LORA", "r": 4, "base_model_name_or_path": "acme/tiny"})
+    module = "base_model.model.model.layers.0.self_attn.q_proj"
+    pair: dict[str, Tensor] = {
+        f"{module}.lora_A.weight": ("BF16", (4, 64), bfloat16(np.eye(4, 64))),
+        f"{module}.lora_B.weight": ("BF16", (64, 4), bfloat16(np.eye(64, 4))),
+    }
+    write_safetensors(folder / "adapter_model.safetensors", pair)
+    found = observe(folder)
+    assert found.findings == ()
+    kind = next(item for item in found.measurements if item.name == "kind")
+    assert (kind.value, kind.parameters["base"]) == ("lora-adapter", "acme/tiny")
+
+
+# The extent of a repository.
+
+
+def test_a_sparse_giant(model: Path) -> None:
+    with (model / "notes.dat").open("wb") as stream:
+        stream.write(b"notes")
+        stream.truncate(3 << 20)
+    assert rules(model) == {"sparse"}
+    (model / "notes.dat").write_bytes(b"\0" * (3 << 20))
+    assert rules(model) == set()
+
+
+def test_more_files_or_bytes_than_the_policy_allows(model: Path) -> None:
+    assert rules(model, limits=IntegrityLimits(max_files=5)) == {"too-many-files"}
+    assert rules(model, limits=IntegrityLimits(max_bytes=1000)) == {"too-large"}
 
 
 def test_many_findings_of_one_rule_are_counted(model: Path) -> None:

@@ -30,12 +30,12 @@ STORED_AS: Mapping[str, str] = {
 TOLERATED_SHARE = 0.01
 """Share of the bytes of all float matrices that may have another dtype than declared (routers, state matrices)."""
 
-_QUANTIZATION_PART = re.compile(r"scale|zero|qweight|g_idx|packed|absmax|quant|weight_shape", re.IGNORECASE)
+QUANTIZATION_PART = re.compile(r"scale|zero|qweight|g_idx|packed|absmax|quant|weight_shape", re.IGNORECASE)
 _EMBEDDING = re.compile(
     r"(^|\.)(embed_tokens|wte|word_embeddings|tok_embeddings|embed_in|embed_out|lm_head)\.weight$", re.IGNORECASE
 )
 _OTHER_TOWER = re.compile(r"vision|visual|audio|image|encoder", re.IGNORECASE)
-_LAYER = re.compile(r"(^|\.)(layers|h|blocks)\.(\d{1,5})\.")
+_LAYER = re.compile(r"(^|\.)(layers|h|blocks|encoder\.layer)\.(\d{1,5})\.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ def _dtypes(config: ModelConfig, tensors: Sequence[tuple[str, TensorInfo]]) -> I
     floats = [
         (path, tensor)
         for path, tensor in matrices
-        if tensor.dtype in FLOATS and not (config.quantization and _QUANTIZATION_PART.search(tensor.name))
+        if tensor.dtype in FLOATS and not (config.quantization and QUANTIZATION_PART.search(tensor.name))
     ]
     others = [(path, tensor) for path, tensor in floats if tensor.dtype != wanted]
     total = sum(tensor.size_bytes for _, tensor in floats)

@@ -1,0 +1,225 @@
+"""The stored weights as numbers: NaN, Inf, all zero and constant tensors, found in one pass over a safetensors file.
+
+Blocks are read into small buffers (no memory map: a file cut short meanwhile would kill the process) by one thread a
+core, so memory is some MiB whatever the size. Floats are never converted: in sign-and-magnitude bits, NaN and Inf are
+the largest magnitudes (IEEE 754, section 3.4; for 8 bits the OCP 8-bit floating point specification, section 5), and
+two maxima, of the bits as signed and as unsigned integers, tell whether a block holds any. Only such a block is
+counted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modelctl.model.safetensors import DTYPE_BITS, Header, TensorInfo
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Block = npt.NDArray[np.unsignedinteger]
+
+BLOCK_BYTES = 1 << 19
+"""Bytes read at a time: small enough for a core's own cache. A multiple of 8, so that no element is cut."""
+JOB_BYTES = 8 << 20
+JOB_PIECES = 512
+"""The most that a thread takes at a time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorNumbers:
+    """What the stored elements of one tensor are. A complex number counts as two; 4 and 6 bit types as their bytes."""
+
+    tensor: TensorInfo
+    elements: int
+    nans: int
+    infinities: int
+    zero: bool
+    """Every element is +0 or -0."""
+    constant: bool
+    """Every element has the same bits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Bits:
+    """How special values of a type are told by magnitude (the bits without the sign)."""
+
+    width: int
+    signed: bool = False
+    infinity: int | None = None
+    nan: int | None = None
+    """The smallest magnitude that is NaN; for a type without a sign-and-magnitude form the one pattern that is."""
+
+
+_SPECIAL: Mapping[str, _Bits] = {
+    "F64": _Bits(width=64, signed=True, infinity=0x7FF << 52, nan=(0x7FF << 52) + 1),
+    "F32": _Bits(width=32, signed=True, infinity=0x7F800000, nan=0x7F800001),
+    "C64": _Bits(width=32, signed=True, infinity=0x7F800000, nan=0x7F800001),
+    "BF16": _Bits(width=16, signed=True, infinity=0x7F80, nan=0x7F81),
+    "F16": _Bits(width=16, signed=True, infinity=0x7C00, nan=0x7C01),
+    "F8_E5M2": _Bits(width=8, signed=True, infinity=0x7C, nan=0x7D),
+    "F8_E4M3": _Bits(width=8, signed=True, nan=0x7F),
+    "F8_E4M3FNUZ": _Bits(width=8, nan=0x80),
+    "F8_E5M2FNUZ": _Bits(width=8, nan=0x80),
+    "F8_E8M0": _Bits(width=8, nan=0xFF),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Piece:
+    """A part of one tensor: bytes `begin` to `end` of the file."""
+
+    tensor: TensorInfo
+    begin: int
+    end: int
+
+
+@dataclass(kw_only=True)
+class _Sum:
+    """What is known of a tensor, or of a part of it; `first` is the bits of its first element."""
+
+    tensor: TensorInfo
+    first: int
+    elements: int = 0
+    nans: int = 0
+    infinities: int = 0
+    zero: bool = True
+    constant: bool = True
+
+    def add(self, other: _Sum) -> None:
+        """Take in the part that follows."""
+        self.elements += other.elements
+        self.nans += other.nans
+        self.infinities += other.infinities
+        self.zero = self.zero and other.zero
+        self.constant = self.constant and other.constant and self.first == other.first
+
+    def result(self) -> TensorNumbers:
+        """The finished sum."""
+        return TensorNumbers(
+            tensor=self.tensor,
+            elements=self.elements,
+            nans=self.nans,
+            infinities=self.infinities,
+            zero=self.zero,
+            constant=self.constant,
+        )
+
+
+def is_float(dtype: str) -> bool:
+    """Whether a dtype of safetensors has NaN."""
+    return dtype in _SPECIAL
+
+
+def read_numbers(
+    path: Path, header: Header, *, advance: Callable[[float], None] = lambda _: None, threads: int | None = None
+) -> Iterator[TensorNumbers]:
+    """What the elements of each tensor are, in the order of the file; empty tensors are left out.
+
+    `header` is that of the file, without problems; `advance` is told the bytes read, from several threads. `threads`
+    is one a core by default. Raises `OSError` when the file can't be read or has become shorter.
+    """
+    count = threads or os.cpu_count() or 1
+    jobs = _jobs(header)
+    with ThreadPoolExecutor(count) as pool:
+        running: deque[Future[list[_Sum]]] = deque(
+            pool.submit(_read, path, job, advance) for job in islice(jobs, 2 * count)
+        )
+        current: _Sum | None = None
+        try:
+            while running:
+                sums = running.popleft().result()
+                running.extend(pool.submit(_read, path, job, advance) for job in islice(jobs, 1))
+                for found in sums:
+                    if current is not None and current.tensor is found.tensor:
+                        current.add(found)
+                        continue
+                    if current is not None:
+                        yield current.result()
+                    current = found
+        finally:
+            for future in running:
+                future.cancel()
+        if current is not None:
+            yield current.result()
+
+
+def _jobs(header: Header) -> Iterator[list[_Piece]]:
+    """The file's data in parts of at most `JOB_BYTES` and `JOB_PIECES`, in order."""
+    job: list[_Piece] = []
+    room = JOB_BYTES
+    for tensor in header.tensors:
+        begin, last = header.data_start + tensor.begin, header.data_start + tensor.end
+        while begin < last:
+            end = min(last, begin + room)
+            job.append(_Piece(tensor=tensor, begin=begin, end=end))
+            room -= end - begin
+            begin = end
+            if room < BLOCK_BYTES or len(job) == JOB_PIECES:
+                yield job
+                job, room = [], JOB_BYTES
+            room -= room % 8
+    if job:
+        yield job
+
+
+def _read(path: Path, job: list[_Piece], advance: Callable[[float], None]) -> list[_Sum]:
+    import numpy as np
+
+    memory = bytearray(BLOCK_BYTES)
+    buffer = np.frombuffer(memory, np.uint8)
+    sums: list[_Sum] = []
+    with path.open("rb", buffering=0) as stream:
+        for piece in job:
+            bits = _SPECIAL.get(piece.tensor.dtype) or _Bits(width=max(DTYPE_BITS[piece.tensor.dtype] // 8 * 8, 8))
+            total: _Sum | None = None
+            stream.seek(piece.begin)
+            for begin in range(piece.begin, piece.end, BLOCK_BYTES):
+                size = min(BLOCK_BYTES, piece.end - begin)
+                _fill(stream.readinto, memoryview(memory)[:size], path)
+                block: Block = buffer[:size].view(f"u{bits.width // 8}")
+                found = _summary(piece.tensor, block, bits)
+                if total is None:
+                    total = found
+                    sums.append(total)
+                else:
+                    total.add(found)
+                advance(size)
+    return sums
+
+
+def _fill(readinto: Callable[[memoryview], int | None], room: memoryview, path: Path) -> None:
+    while room:
+        got = readinto(room)
+        if not got:
+            raise OSError(f"{path}: the file has become shorter while it was read")
+        room = room[got:]
+
+
+def _summary(tensor: TensorInfo, block: Block, bits: _Bits) -> _Sum:
+    import numpy as np
+
+    top = int(block.max())
+    found = _Sum(tensor=tensor, first=int(block[0]), elements=len(block))
+    found.constant = top == found.first and int(block.min()) == top
+    if not bits.signed:
+        found.zero = top == 0
+        if bits.nan is not None and top >= bits.nan:
+            found.nans = int(np.count_nonzero(block == bits.nan))
+        return found
+    mask = (1 << (bits.width - 1)) - 1
+    largest = max(int(block.view(f"i{bits.width // 8}").max()), top & mask if top > mask else 0)
+    found.zero = largest == 0
+    if bits.nan is not None and largest >= (bits.nan if bits.infinity is None else bits.infinity):
+        magnitudes = block & block.dtype.type(mask)
+        found.nans = int(np.count_nonzero(magnitudes >= bits.nan))
+        if bits.infinity is not None:
+            found.infinities = int(np.count_nonzero(magnitudes == bits.infinity))
+    return found
