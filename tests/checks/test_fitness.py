@@ -51,7 +51,7 @@ def test_what_a_check_does_not_fit(check: str, misfits: set[str]) -> None:
 def test_the_reason_names_the_kind_and_its_evidence() -> None:
     reason = does_not_fit("concurrency", [kind("lora-adapter"), kind("gguf")])
     assert reason is not None
-    assert reason.startswith("concurrency asks a served model for text")
+    assert reason.startswith("this version serves and asks only safetensors models that write text; found ")
     assert reason.endswith("found lora-adapter (evidence of lora-adapter); gguf (evidence of gguf)")
 
 

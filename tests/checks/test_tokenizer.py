@@ -11,7 +11,7 @@ import pytest
 
 from modelctl.checks.base import Observation
 from modelctl.checks.tokenizer import CHECK, TokenizerLimits, readable_folders
-from modelctl.errors import CannotDecideError
+from modelctl.errors import CannotDecideError, DoesNotApplyError
 from modelctl.model.tree import scan_tree
 from tests.support.contexts import tree_context
 from tests.support.models import CHAT_TEMPLATE, tiny_llama
@@ -200,3 +200,13 @@ def test_control_characters_of_the_model_do_not_reach_the_report(folder: Path, r
     words = json.dumps([finding.message for finding in seen.findings] + list(seen.warnings), ensure_ascii=False)
     assert "\x1b" not in words
     assert "\u202e" not in words
+
+
+def test_an_adapter_without_a_tokenizer_uses_that_of_its_base(tmp_path: Path, run: Run) -> None:
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA", "base_model_name_or_path": "org/base"}')
+    with pytest.raises(DoesNotApplyError, match="that of its base"):
+        run(folder)
+    (folder / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
+    assert rules(run(folder)) == {"tokenizer.missing"}

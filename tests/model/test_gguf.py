@@ -251,3 +251,38 @@ def test_block_sizes_are_those_of_the_reference_library() -> None:
 
     for kind, sizes in GGML_QUANT_SIZES.items():
         assert GGML_TYPES[int(kind)] == (GGMLQuantizationType(kind).name, *sizes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alignment", [8, 32, 4096])
+def test_what_the_reference_library_writes_has_no_problem(tmp_path: Path, alignment: int) -> None:
+    import numpy as np
+    from gguf import GGMLQuantizationType, GGUFWriter
+    from gguf.quants import quantize
+
+    path = tmp_path / "model.gguf"
+    writer = GGUFWriter(path, "llama")
+    writer.add_custom_alignment(alignment)
+    writer.add_bool("bool", True)
+    writer.add_string("text", "ä\n")
+    for add in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64"):
+        getattr(writer, f"add_{add}")(add, 1)
+    writer.add_array("texts", ["", "a", "ü"])
+    writer.add_array("bools", [True, False])
+    writer.add_array("numbers", [1.5, -2.0])
+    values = np.random.default_rng(0).normal(size=(3, 256)).astype("float32")
+    writer.add_tensor("F32", values)
+    writer.add_tensor("scalar", values[0, :1])
+    packed = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "BF16", "TQ1_0", "TQ2_0")
+    for word in packed:
+        kind = GGMLQuantizationType[word]
+        writer.add_tensor(word, quantize(values, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    header = read_header(path)
+    assert header.problems == ()
+    assert header.alignment == alignment
+    assert [item.type for item in header.tensors] == ["F32", "F32", *packed]
+    assert {item.shape for item in header.tensors} == {(256, 3), (1,)}

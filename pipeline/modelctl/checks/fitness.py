@@ -25,11 +25,12 @@ FITS: Mapping[str, frozenset[KindName]] = {
 }
 """Check → the kinds of which one is enough: an engine serves the model of config.json, whatever lies beside it."""
 
+_TEXT = "this version serves and asks only safetensors models that write text"
 _NEEDS: Mapping[str, str] = {
-    "tokenizer": "reads the tokenizer's own files, and a GGUF file keeps its tokenizer inside",
-    "quantization": "quantises and compares causal language models",
-    "long-context": "asks a served model for text, which this version does for safetensors models that write text",
-    "concurrency": "asks a served model for text, which this version does for safetensors models that write text",
+    "tokenizer": "only a tokenizer in files of its own is read, and a GGUF file keeps it inside",
+    "quantization": "only causal language models are quantised and compared",
+    "long-context": _TEXT,
+    "concurrency": _TEXT,
 }
 
 
@@ -38,4 +39,4 @@ def does_not_fit(check_id: str, kinds: Sequence[Kind]) -> str | None:
     if any(kind.name in FITS[check_id] for kind in kinds):
         return None
     found = "; ".join(f"{kind.name} ({kind.because})" for kind in kinds)
-    return f"{check_id} {_NEEDS[check_id]}; found {found}"
+    return f"{_NEEDS[check_id]}; found {found}"

@@ -13,7 +13,8 @@ from pydantic import Field, ValidationError
 
 from modelctl import worker
 from modelctl.checks.base import CheckContext, CheckLimits, Coverage, Finding, Measurement, Observation, Undecided
-from modelctl.errors import CannotDecideError
+from modelctl.errors import CannotDecideError, DoesNotApplyError
+from modelctl.model.kinds import recognise
 from modelctl.model.tree import Tree
 from modelctl.tokenization.report import Report
 from modelctl.tokenization.worker import OLDER_FILES, Request
@@ -55,7 +56,11 @@ class TokenizerCheck:
     headline: ClassVar[tuple[str, ...]] = ("embedding-rows", "vocabulary")
 
     def run(self, context: CheckContext[TokenizerLimits]) -> Observation:
-        """Examine the tree in a child. Raises `CannotDecideError` when transformers is missing or the child fails."""
+        """Examine the tree in a child.
+
+        Raises `CannotDecideError` when transformers is missing or the child fails, `DoesNotApplyError` for an adapter
+        that brings no tokenizer.
+        """
         for library in ("tokenizers", "transformers"):
             if importlib.util.find_spec(library) is None:
                 raise CannotDecideError(
@@ -64,7 +69,7 @@ class TokenizerCheck:
                 )
         names = [entry.path for entry in context.tree.files]
         if not any(name in VOCABULARY_FILES for name in names):
-            return _no_tokenizer(len(names))
+            return _no_tokenizer(context.tree)
         limits = context.limits
         request = Request(
             root=str(context.tree.root),
@@ -104,7 +109,10 @@ def readable_folders(tree: Tree) -> list[Path]:
     return sorted(folders)
 
 
-def _no_tokenizer(files: int) -> Observation:
+def _no_tokenizer(tree: Tree) -> Observation:
+    if all(kind.name == "lora-adapter" for kind in recognise(tree)):
+        raise DoesNotApplyError("an adapter without a tokenizer of its own: it is used with that of its base")
+    files = len(tree.files)
     finding = Finding(
         rule="tokenizer.missing",
         message=f"none of {', '.join(VOCABULARY_FILES)} is at the root of the repository: nothing turns text into ids",
