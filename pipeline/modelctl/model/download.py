@@ -1,8 +1,8 @@
 """Files of one Hub commit in a content store, hashed while they arrive and named by what the Hub says they hash to.
 
-A blob is written to a temporary file and renamed when its size and hash are right, so a name in `blobs/` never holds
-anything else; one that is there already is hashed again before it is used. A snapshot is a folder of hard links to
-blobs.
+What has arrived of a file lies in `partial/`, where the next run goes on, whatever ended this one. It moves to `blobs/`
+when its size and hash are right, so a name there never holds anything else, and is hashed again before it is used. A
+snapshot is a folder of hard links to blobs, which appears whole.
 """
 
 from __future__ import annotations
@@ -10,28 +10,31 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import socket
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
 
 from modelctl.errors import CannotDecideError, RefusedError
-from modelctl.model.hub import TIMEOUT_S, Hub, client_error, explain
-from modelctl.model.listing import Upstream, UpstreamFile, file_digest, new_digest
-from modelctl.progress import Progress, Task
+from modelctl.model.hub import Hub
+from modelctl.model.hub_errors import TransientError, UnreachableError
+from modelctl.model.listing import Upstream, UpstreamFile, file_digest
+from modelctl.model.partial import Part, open_part
+from modelctl.model.retries import Retries
+from modelctl.model.transfer import StoppedError, Transfer
+from modelctl.progress import Progress
 
 WORKERS = 4
-ATTEMPTS = 3
-BLOCK_BYTES = 1 << 20
+STEADY_BYTES = 64 << 20
+"""After so many bytes in one answer a break counts as the first one."""
+LOCK_POLL_S = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """A content store at `root`: `blobs/<hash>` and `snapshots/<org>--<name>/<commit>/`."""
+    """A content store at `root`: `blobs/<hash>`, `partial/<hash>` and `snapshots/<org>--<name>/<commit>/`."""
 
     root: Path
 
@@ -39,13 +42,13 @@ class Store:
         """Where a file's bytes are kept: 64 hex digits for LFS files, 40 for others, as the Hub's own cache does."""
         return self.root / "blobs" / file.digest
 
+    def part(self, file: UpstreamFile) -> Path:
+        """Where a file's bytes are until all have arrived."""
+        return self.root / "partial" / file.digest
+
     def snapshot(self, upstream: Upstream) -> Path:
         """Where a commit's files are laid out."""
         return self.root / "snapshots" / upstream.repo_id.replace("/", "--") / upstream.commit
-
-
-class _StoppedError(Exception):
-    """Another worker failed, or the person pressed Ctrl-C."""
 
 
 def fetch(hub: Hub, upstream: Upstream, store: Store, progress: Progress) -> Path:
@@ -53,143 +56,136 @@ def fetch(hub: Hub, upstream: Upstream, store: Store, progress: Progress) -> Pat
 
     Raises `RefusedError` when bytes are not what the Hub listed, `CannotDecideError` when they cannot be had or kept.
     """
-    total = sum(file.size_bytes for file in upstream.files.values())
-    wanted = {file.digest: file for file in upstream.files.values()}.values()
+    wanted = list({file.digest: file for file in upstream.files.values()}.values())
+    total = sum(file.size_bytes for file in wanted)
     with _disk_errors(store.root):
-        (store.root / "blobs").mkdir(parents=True, exist_ok=True)
+        for folder in ("blobs", "partial"):
+            (store.root / folder).mkdir(parents=True, exist_ok=True)
         _require_space(store, wanted)
         with progress.task(f"download {upstream.repo_id}", total=total, unit="bytes") as task:
-            _fetch_all(_Worker(hub=hub, upstream=upstream, store=store, task=task), wanted)
+            transfer = Transfer(hub=hub, upstream=upstream, task=task)
+            _fetch_all(_Worker(transfer=transfer, store=store, progress=progress, count=len(wanted)), wanted)
         return _lay_out(upstream, store)
 
 
 def _fetch_all(worker: _Worker, wanted: Iterable[UpstreamFile]) -> None:
     pool = ThreadPoolExecutor(WORKERS)
     try:
-        jobs = [pool.submit(worker.ensure, file) for file in wanted]
-        for job in wait(jobs, return_when=FIRST_EXCEPTION).done:
-            job.result()
+        jobs = [pool.submit(worker.ensure, number, file) for number, file in enumerate(wanted, 1)]
+        errors = [job.exception() for job in wait(jobs, return_when=FIRST_EXCEPTION).done]
+        for error in sorted(filter(None, errors), key=lambda error: not isinstance(error, RefusedError)):
+            raise error
     finally:
-        worker.interrupt()
+        worker.transfer.interrupt()
         pool.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Worker:
-    hub: Hub
-    upstream: Upstream
+    transfer: Transfer
     store: Store
-    task: Task
-    stop: Event = field(default_factory=Event)
-    sockets: set[socket.socket] = field(default_factory=set)
-    """Connections that a worker waits on."""
+    progress: Progress
+    count: int
+    """Files of the whole download."""
 
-    def interrupt(self) -> None:
-        """End every worker at once, also one that waits for a Hub that says nothing."""
-        self.stop.set()
-        for connection in list(self.sockets):
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-
-    def ensure(self, file: UpstreamFile) -> None:
+    def ensure(self, number: int, file: UpstreamFile) -> None:
         """Bring one file into the store, or find it there."""
+        told = False
+        self.transfer.task.describe(f"file {number} of {self.count}: {file.path}")
+        while not self._is_here(file):
+            with open_part(self.store.part(file), file, self._advance) as part:
+                if part is not None:
+                    self._complete(part)
+                    return
+            if not told:
+                self.progress.note(f"another process downloads {file.path}: waiting for it")
+                told = True
+            self._pause(LOCK_POLL_S)
+
+    def _is_here(self, file: UpstreamFile) -> bool:
         blob = self.store.blob(file)
-        if blob.is_file() and file_digest(blob, file) == file.digest:
-            self.task.advance(file.size_bytes)
-            return
-        self.task.describe(file.path)
-        received = 0
-        for attempt in range(ATTEMPTS):
-            if attempt and self.stop.wait(attempt):
-                raise _StoppedError
-            received = self._attempt(file, blob)
-            if received == file.size_bytes:
-                return
-            self.task.advance(-received)
-        raise CannotDecideError(
-            f"{self.upstream.repo_id}: {file.path}: {received} of {file.size_bytes} bytes arrived, {ATTEMPTS} times",
-            remedy="run the same command again: finished files are kept",
-        )
+        if not blob.is_file():
+            return False
+        if file_digest(blob, file, self._advance) == file.digest:
+            return True
+        self.transfer.task.advance(-blob.stat().st_size)
+        return False
 
-    def _attempt(self, file: UpstreamFile, blob: Path) -> int:
-        """Download once, keep the blob when it is whole and right, and return the number of bytes received."""
-        descriptor, name = tempfile.mkstemp(dir=blob.parent, prefix=f".{file.digest[:12]}.")
-        part = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as sink:
-                digest = new_digest(file, size_bytes=file.size_bytes)
-                received = 0
-                for block in self._blocks(file):
-                    received += len(block)
-                    if received > file.size_bytes:
-                        break
-                    digest.update(block)
-                    sink.write(block)
-                    self.task.advance(len(block))
-            if received >= file.size_bytes:
-                self._require_listed(file, received, digest.hexdigest())
-                part.chmod(0o444)
-                part.replace(blob)
-            return received
-        finally:
-            part.unlink(missing_ok=True)
+    def _advance(self, size_bytes: int) -> None:
+        self.transfer.require_going()
+        self.transfer.task.advance(size_bytes)
 
-    def _blocks(self, file: UpstreamFile) -> Iterator[bytes]:
-        """The bytes as they arrive; a connection that breaks after the first answer just ends them."""
-        from huggingface_hub import get_session
-        from huggingface_hub.utils import hf_raise_for_status
+    def _pause(self, wait_s: float) -> None:
+        if self.transfer.stop.wait(wait_s):
+            raise StoppedError
 
-        url = self.hub.file_url(self.upstream.repo_id, self.upstream.commit, file.path)
-        headers = self.hub.headers() | {"Accept-Encoding": "identity"}
-        with (
-            explain(self.hub.endpoint, self.upstream.repo_id, self.upstream.commit),
-            get_session().stream("GET", url, headers=headers, timeout=TIMEOUT_S, follow_redirects=True) as answer,
-        ):
-            if answer.is_error:
-                answer.read()
-            hf_raise_for_status(answer)
-            self._require_commit(file, [step.headers for step in (*answer.history, answer)])
-            stream = answer.extensions.get("network_stream")
-            connection = stream.get_extra_info("socket") if stream is not None else None
-            if connection is not None:
-                self.sockets.add(connection)
+    def _complete(self, part: Part) -> None:
+        """Receive what is missing, again and again within bounds, and keep the file when it is right.
+
+        A wrong hash over pieces is one wrong piece: the file is taken anew, once. A wrong hash of a whole answer is a
+        changed file.
+        """
+        file, retries, begun_anew = part.file, Retries(), False
+        while True:
+            if part.received >= file.size_bytes:
+                if part.received == file.size_bytes and part.digest.hexdigest() == file.digest:
+                    part.keep_as(self.store.blob(file))
+                    return
+                if not part.pieced or begun_anew:
+                    raise self._changed(part)
+                begun_anew = True
+                self.transfer.task.advance(-part.restart())
+            before, error = part.received, None
             try:
-                for block in answer.iter_bytes(BLOCK_BYTES):
-                    if self.stop.is_set():
-                        raise _StoppedError
-                    yield block
-            except client_error():
-                return
-            finally:
-                self.sockets.discard(connection)
+                self.transfer.receive(part)
+            except (TransientError, UnreachableError) as failure:
+                error = failure
+            if part.received >= file.size_bytes:
+                continue
+            if part.received - before >= STEADY_BYTES:
+                retries.progressed()
+            self._wait(part, retries, error)
 
-    def _require_commit(self, file: UpstreamFile, headers: Iterable[Mapping[str, str]]) -> None:
-        for header in headers:
-            commit = header.get("X-Repo-Commit", self.upstream.commit)
-            if commit != self.upstream.commit:
-                raise CannotDecideError(
-                    f"{self.hub.endpoint} sent {file.path} of commit {commit[:40]!a}, asked for {self.upstream.commit}",
-                    remedy="check HF_ENDPOINT",
-                )
-
-    def _require_listed(self, file: UpstreamFile, received: int, digest: str) -> None:
-        if received > file.size_bytes or digest != file.digest:
-            found = f"more than {file.size_bytes} bytes" if received > file.size_bytes else digest
-            raise RefusedError(
-                f"{self.upstream.repo_id}@{self.upstream.commit[:12]}: {file.path}: got {found}, "
-                f"the Hub lists {file.digest} with {file.size_bytes} bytes",
-                remedy="the bytes were changed on the way: check HF_ENDPOINT and proxies, then run it again",
+    def _wait(self, part: Part, retries: Retries, error: TransientError | UnreachableError | None) -> None:
+        """Wait before the next try. Raises why there is none."""
+        self.transfer.require_going()
+        wait_s = retries.next_wait_s(error.wait_s if isinstance(error, TransientError) else None)
+        if wait_s is None:
+            raise error or CannotDecideError(
+                f"{self.transfer.upstream.repo_id}: {part.file.path}: {part.received} of {part.file.size_bytes} bytes "
+                f"arrived, and the connection broke {retries.failures} times",
+                remedy="run the same command again: it goes on where it stopped",
             )
+        why = error.message if error is not None else f"{part.file.path}: the connection broke"
+        self.progress.note(f"{why}; asking again in {wait_s:.0f} s")
+        self._pause(wait_s)
+
+    def _changed(self, part: Part) -> RefusedError:
+        file, upstream = part.file, self.transfer.upstream
+        found = f"more than {file.size_bytes} bytes" if part.received > file.size_bytes else part.digest.hexdigest()
+        part.discard()
+        return RefusedError(
+            f"{upstream.repo_id}@{upstream.commit[:12]}: {file.path}: got {found}, "
+            f"the Hub lists {file.digest} with {file.size_bytes} bytes",
+            remedy="the bytes were changed on the way: check HF_ENDPOINT and proxies, then run it again",
+        )
 
 
 def _require_space(store: Store, wanted: Iterable[UpstreamFile]) -> None:
-    needed = sum(file.size_bytes for file in wanted if not store.blob(file).is_file())
+    needed = sum(file.size_bytes - _part_bytes(store, file) for file in wanted if not store.blob(file).is_file())
     free = shutil.disk_usage(store.root).free
     if needed > free:
         raise CannotDecideError(
             f"{store.root}: {needed / 1e9:.1f} GB to download and {free / 1e9:.1f} GB free",
             remedy="free some space, or set state_dir (MODELCTL_STATE_DIR) to a larger disk",
         )
+
+
+def _part_bytes(store: Store, file: UpstreamFile) -> int:
+    try:
+        return min(store.part(file).stat().st_size, file.size_bytes)
+    except FileNotFoundError:
+        return 0
 
 
 def _lay_out(upstream: Upstream, store: Store) -> Path:
@@ -233,7 +229,7 @@ def _disk_errors(root: Path) -> Iterator[None]:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise CannotDecideError(
             f"{root}: {error.strerror or error}",
-            remedy="free some space and run the same command again: finished files are kept"
+            remedy="free some space and run the same command again: it goes on where it stopped"
             if full
             else "set state_dir (MODELCTL_STATE_DIR) to a folder that can be written",
         ) from error

@@ -1,39 +1,47 @@
 """The Hugging Face Hub as a source: one name resolved once to one commit, and what the Hub says of every file there.
 
 Everything after the first answer asks for that commit, so a branch that moves meanwhile changes nothing. `HF_ENDPOINT`
-and `HF_TOKEN` are read when a call is made. Every failure is worded once, in `explain`, with the command that mends it.
+(a mirror) and the token (`HF_TOKEN`, or the file of `hf auth login`) are read when a call is made. A busy or failing
+Hub is asked again, a bounded number of times; how every failure is worded is in `hub_errors`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import Any
+from urllib.parse import quote, urlsplit
 
-from modelctl.errors import CannotDecideError, InputError, ModelctlError, RefusedError
+from modelctl.errors import CannotDecideError, InputError, RefusedError
+from modelctl.model.hub_errors import TransientError, explain, require_success
 from modelctl.model.listing import Upstream, UpstreamFile
+from modelctl.model.retries import Retries
 from modelctl.model.tree import MAX_FILES
-
-if TYPE_CHECKING:
-    from huggingface_hub.errors import HfHubHTTPError
+from modelctl.progress import SILENT, Progress
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 TIMEOUT_S = 30.0
 """Longest silence of the Hub, in seconds."""
 DEFAULT_ENDPOINT = "https://huggingface.co"
+MAX_ANSWER_BYTES = 64 << 20
+"""The longest answer that is read: a page of the Hub's listing has under 1 MiB."""
+MAX_ENTRIES = 4 * MAX_FILES
+"""Files and folders of one listing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hub:
-    """One Hub endpoint and the token to show it."""
+    """One Hub endpoint, and who is told when it is waited for."""
 
     endpoint: str = field(default_factory=lambda: (os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/"))
+    progress: Progress = SILENT
+    sleep: Callable[[float], object] = field(default=time.sleep, repr=False)
 
     def listing(self, repo_id: str, revision: str) -> Upstream:
         """Resolve `revision` (branch, tag or commit) to its commit and list the files there.
@@ -41,9 +49,25 @@ class Hub:
         Raises `InputError` for a repository or revision that is not there, `CannotDecideError` when the Hub does not
         let us know, `RefusedError` for a listing that no git repository can have.
         """
+        from huggingface_hub.utils import validate_repo_id
+
+        if urlsplit(self.endpoint).scheme not in ("http", "https") or not urlsplit(self.endpoint).netloc:
+            raise InputError(
+                f"HF_ENDPOINT is '{self.endpoint}', wanted http(s)://HOST", remedy=f"unset it for {DEFAULT_ENDPOINT}"
+            )
         with explain(self.endpoint, repo_id, revision):
+            validate_repo_id(repo_id)
             commit = self._commit(repo_id, revision)
-            return Upstream(repo_id=repo_id, commit=commit, files=dict(self._files(repo_id, commit)))
+            files: dict[str, UpstreamFile] = {}
+            for file in self._files(repo_id, commit):
+                if file.path in files:
+                    raise _impossible(file.path, "twice")
+                files[file.path] = file
+            for path in files:
+                for end in (place for place, character in enumerate(path) if character == "/"):
+                    if path[:end] in files:
+                        raise _impossible(path[:end], "as a file and as a folder")
+            return Upstream(repo_id=repo_id, commit=commit, files=files)
 
     def file_url(self, repo_id: str, commit: str, path: str) -> str:
         """Where one file of a commit is downloaded."""
@@ -53,37 +77,93 @@ class Hub:
         """Request headers with the token of `HF_TOKEN` or of `hf auth login`."""
         from huggingface_hub.utils import build_hf_headers
 
-        return build_hf_headers(library_name="modelctl")
+        try:
+            return build_hf_headers(library_name="modelctl")
+        except OSError as error:
+            raise CannotDecideError(
+                f"cannot read the token: {error}", remedy="export HF_TOKEN=…, or mend it with hf auth login"
+            ) from error
 
     def _commit(self, repo_id: str, revision: str) -> str:
-        from huggingface_hub import HfApi
-
-        commit = HfApi(endpoint=self.endpoint).model_info(repo_id, revision=revision, timeout=TIMEOUT_S).sha or ""
-        if not COMMIT.fullmatch(commit) or (COMMIT.fullmatch(revision) and commit != revision):
+        answer, _ = self._json(
+            f"{self.endpoint}/api/models/{repo_id}/revision/{quote(revision, safe='')}", repo_id, revision
+        )
+        about = answer if isinstance(answer, dict) else {}
+        named, commit = about.get("id"), about.get("sha")
+        if isinstance(named, str) and named != repo_id:
+            raise InputError(
+                f"{self.endpoint} answers for {named[:120]!a} when asked for {repo_id}: it was renamed",
+                remedy="look who owns it now, then name it as the Hub does",
+            )
+        if (
+            not isinstance(commit, str)
+            or not COMMIT.fullmatch(commit)
+            or (COMMIT.fullmatch(revision) and commit != revision)
+        ):
             raise CannotDecideError(
-                f"{self.endpoint} resolved {repo_id}@{revision} to {commit[:80]!a}, which is not that commit",
+                f"{self.endpoint} resolved {repo_id}@{revision} to {str(commit)[:80]!a}, which is not that commit",
                 remedy="check HF_ENDPOINT",
             )
         return commit
 
-    def _files(self, repo_id: str, commit: str) -> Iterator[tuple[str, UpstreamFile]]:
-        from huggingface_hub import get_session
-        from huggingface_hub.utils import hf_raise_for_status
-
+    def _files(self, repo_id: str, commit: str) -> Iterator[UpstreamFile]:
         url: str | None = f"{self.endpoint}/api/models/{repo_id}/tree/{commit}?recursive=true&expand=false"
-        count = 0
+        entries = files = 0
         while url is not None:
-            answer = get_session().get(url, headers=self.headers(), timeout=TIMEOUT_S)
-            hf_raise_for_status(answer)
-            for item in _items(answer.json(), url):
+            page, following = self._json(url, repo_id, commit)
+            items = _items(page, url)
+            entries += len(items)
+            if entries > MAX_ENTRIES or (following and not items):
+                raise CannotDecideError(
+                    f"{repo_id}@{commit}: the listing has no end: {entries} entries so far", remedy="check HF_ENDPOINT"
+                )
+            for item in items:
                 if item.get("type") == "file":
-                    file = _file(item)
-                    count += 1
-                    if count > MAX_FILES:
+                    files += 1
+                    if files > MAX_FILES:
                         raise InputError(f"{repo_id}@{commit}: more than {MAX_FILES} files")
-                    yield file.path, file
-            following = answer.links.get("next", {}).get("url")
-            url = str(answer.url.join(following)) if following else None
+                    yield _file(item)
+            url = following
+
+    def _json(self, url: str, repo_id: str, revision: str) -> tuple[Any, str | None]:
+        """One answer of the API and the address of its next page; a busy Hub is asked again."""
+        retries = Retries()
+        while True:
+            try:
+                with explain(self.endpoint, repo_id, revision):
+                    return self._ask(url)
+            except TransientError as error:
+                wait_s = retries.next_wait_s(error.wait_s)
+                if wait_s is None:
+                    raise
+                self.progress.note(f"{error.message}; asking again in {wait_s:.0f} s")
+            self.sleep(wait_s)
+
+    def _ask(self, url: str) -> tuple[Any, str | None]:
+        from huggingface_hub import get_session
+
+        body = bytearray()
+        with get_session().stream(
+            "GET", url, headers=self.headers(), timeout=TIMEOUT_S, follow_redirects=True
+        ) as answer:
+            require_success(answer)
+            for block in answer.iter_bytes():
+                body += block
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise CannotDecideError(
+                        f"{url} answers with more than {MAX_ANSWER_BYTES >> 20} MiB", remedy="check HF_ENDPOINT"
+                    )
+            link = answer.links.get("next", {}).get("url")
+            following = str(answer.url.join(link)) if link else None
+        if following and urlsplit(following)[:2] != urlsplit(self.endpoint)[:2]:
+            raise CannotDecideError(
+                f"{self.endpoint} continues its listing at {following[:120]!a}", remedy="check HF_ENDPOINT"
+            )
+        return json.loads(body), following
+
+
+def _impossible(path: str, how: str) -> RefusedError:
+    return RefusedError(f"the Hub lists {path!a:.120} {how}", remedy="use another revision, or report the repository")
 
 
 def _items(page: Any, url: str) -> list[dict[str, Any]]:
@@ -119,71 +199,3 @@ def is_plain_path(path: str) -> bool:
         and not re.search(r"[\x00-\x1f\x7f\\:]|[\ud800-\udfff]", path)
         and len(path.encode()) < 1024
     )
-
-
-def client_error() -> type[Exception]:
-    """The base of everything that the Hub's HTTP client raises; the client library changed between releases."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    base = HfHubHTTPError.__bases__[0]
-    return base if issubclass(base, Exception) else HfHubHTTPError
-
-
-@contextmanager
-def explain(endpoint: str, repo_id: str, revision: str) -> Iterator[None]:
-    """Turn what the Hub's client raises into a `ModelctlError` that says what to do."""
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
-
-    try:
-        yield
-    except HfHubHTTPError as error:
-        raise _word(error, endpoint, repo_id, revision) from error
-    except HFValidationError as error:
-        raise InputError(f"'{repo_id}' is no Hub id: {error}", remedy="write ORG/NAME or a folder's path") from error
-    except OfflineModeIsEnabled as error:
-        raise CannotDecideError(
-            f"HF_HUB_OFFLINE is set, and {repo_id} must be asked for at {endpoint}",
-            remedy="unset HF_HUB_OFFLINE, or name a downloaded folder",
-        ) from error
-    except (client_error(), ConnectionError, TimeoutError) as error:
-        raise CannotDecideError(
-            f"cannot reach {endpoint} for {repo_id}: {str(error) or type(error).__name__}",
-            remedy=f"check the network and HF_ENDPOINT, or on a machine that has it: "
-            f"hf download {repo_id} --revision {revision} --local-dir DIR, then: modelctl admit DIR",
-        ) from error
-    except ValueError as error:
-        raise CannotDecideError(
-            f"{endpoint} did not answer as a Hub does for {repo_id}: {error}", remedy="check HF_ENDPOINT"
-        ) from error
-
-
-def _word(error: HfHubHTTPError, endpoint: str, repo_id: str, revision: str) -> ModelctlError:
-    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
-
-    status = error.response.status_code
-    page = f"{endpoint}/{repo_id}"
-    if isinstance(error, GatedRepoError):
-        return CannotDecideError(
-            f"{repo_id} is gated (status {status})",
-            remedy=f"accept its terms at {page}, then: export HF_TOKEN=… (a token that may read it)",
-        )
-    if isinstance(error, RevisionNotFoundError):
-        return InputError(
-            f"{repo_id} has no revision '{revision}'", remedy=f"its branches and tags are at {page}/tree/main"
-        )
-    if status == 401 and os.environ.get("HF_TOKEN"):
-        return CannotDecideError(f"{endpoint} refuses the token in HF_TOKEN for {repo_id}", remedy="export a valid one")
-    if isinstance(error, RepositoryNotFoundError) or status in (401, 404):
-        return InputError(
-            f"{endpoint} has no repository {repo_id}, or it is private (status {status})",
-            remedy="check the spelling; for a private one: export HF_TOKEN=…",
-        )
-    if status == 429:
-        wait = error.response.headers.get("Retry-After")
-        return CannotDecideError(
-            f"{endpoint} limits the rate of requests (status 429)",
-            remedy=f"wait {f'{wait} s' if wait else 'some minutes'} and run the same command again; "
-            "a token (export HF_TOKEN=…) raises the limit",
-        )
-    said = error.server_message or f"status {status}"
-    return CannotDecideError(f"{endpoint} failed for {repo_id}: {said}", remedy="run the same command again later")

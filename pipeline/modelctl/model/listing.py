@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -58,11 +58,15 @@ def new_digest(file: UpstreamFile, *, size_bytes: int) -> Digest:
     return digest
 
 
-def file_digest(path: Path, file: UpstreamFile) -> str:
-    """The hash in hex of a file on disk, of the kind that the listing gives for it. Raises `OSError`."""
+def file_digest(path: Path, file: UpstreamFile, advance: Callable[[int], object] = lambda _: None) -> str:
+    """The hash in hex of a file on disk, of the kind that the listing gives for it. Raises `OSError`.
+
+    `advance` is told the size of each block in bytes; what it raises ends the reading.
+    """
     with path.open("rb", buffering=0) as stream:
         digest = new_digest(file, size_bytes=stream.seek(0, 2))
         stream.seek(0)
         while block := stream.read(1 << 20):
             digest.update(block)
+            advance(len(block))
     return digest.hexdigest()
