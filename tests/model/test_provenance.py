@@ -64,6 +64,7 @@ def test_an_owner_is_on_the_list_or_a_finding(repo_id: str, owners: tuple[str, .
 def test_the_upstream_of_a_folder_is_held_to_the_same() -> None:
     folder = snapshot(None, None, upstream="stranger/tiny")
     assert kinds(folder, pinned=True, owners=("acme",)) == ["owner"]
+    assert kinds(snapshot("acme/tiny", COMMIT, upstream="stranger/tiny"), owners=("acme",)) == ["owner"]
     assert kinds(snapshot("stranger/tiny", "main", upstream="stranger/tiny"), pinned=True) == ["unpinned"]
 
 

@@ -26,26 +26,25 @@ class ProvenanceProblem:
 def provenance_problems(
     snapshot: Snapshot, *, require_pinned: bool, owners: Sequence[str]
 ) -> Iterator[ProvenanceProblem]:
-    """What is wrong with how the Hub repository was named that the files came from or are compared with.
+    """What is wrong with how the Hub repositories were named that the files came from or are compared with.
 
     `owners` are Hub users and organisations, spelled as the Hub does; none means that all may be. A folder without
     an upstream names no repository: a policy that has to know sets `require_upstream` too.
     """
-    repo_id = snapshot.repo_id or (snapshot.upstream.repo_id if snapshot.upstream is not None else None)
-    if repo_id is None:
-        return
-    asked, commit = snapshot.asked_revision, snapshot.commit
-    if require_pinned and asked is not None and not COMMIT.fullmatch(asked):
+    repo_id, asked, commit = snapshot.repo_id, snapshot.asked_revision, snapshot.commit
+    if require_pinned and repo_id is not None and asked is not None and not COMMIT.fullmatch(asked):
         now = f", which is commit {commit} now" if commit else ""
         yield ProvenanceProblem(
             kind="unpinned",
             detail=f"{repo_id} was asked for at '{asked}'{now}, wanted a full commit: a branch or a tag can be moved",
             remedy=f"name the commit: {repo_id}@{commit or 'COMMIT'}",
         )
-    owner = repo_id.partition("/")[0]
-    if owners and ("/" not in repo_id or owner not in owners):
-        yield ProvenanceProblem(
-            kind="owner",
-            detail=f"{repo_id} belongs to '{owner}', which the policy does not list: {', '.join(owners)}",
-            remedy="take the model from a listed owner, or let the policy's integrity.owners be extended by review",
-        )
+    named = {repo_id, snapshot.upstream.repo_id if snapshot.upstream is not None else None}
+    for repository in sorted(filter(None, named)):
+        owner, slash, _ = repository.partition("/")
+        if owners and not (slash and owner in owners):
+            yield ProvenanceProblem(
+                kind="owner",
+                detail=f"{repository} belongs to '{owner}'; the policy's owners are {', '.join(owners)}",
+                remedy="take the model from a listed owner, or add this one to integrity.owners by a reviewed change",
+            )
