@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from modelctl.services.process import Running, running
+from modelctl.services.s3 import s3_server
+from tests.support.s3_servers import ACCESS_KEY, SECRET_KEY, moto_server
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -29,3 +33,18 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == file.read_text(encoding="utf-8"), f"{file} differs: if that is meant, run pytest --update-golden"
 
     return compare
+
+
+@pytest.fixture(scope="session")
+def rclone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """An S3 server that keeps its bytes on disk and ignores conditions."""
+    folder = tmp_path_factory.mktemp("rclone")
+    with running(s3_server(folder, access_key=ACCESS_KEY, secret_key=SECRET_KEY)) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[str]:
+    """The URL of an S3 server that honours conditions."""
+    with moto_server() as url:
+        yield url

@@ -57,7 +57,7 @@ def test_a_folder_with_its_upstream_and_a_quantization(tmp_path: Path) -> None:
         ("revision", "revison", "did you mean 'revision'"),
         (f", revision: {COMMIT}", "", "needs 'revision'"),
         (COMMIT, "main", "revision"),
-        ("hub: acme/tiny, ", "hub: acme/tiny, folder: x, ", "exactly one of 'hub' and 'folder'"),
+        ("hub: acme/tiny, ", "hub: acme/tiny, folder: x, ", "exactly one of 'hub', 'folder', 's3' and 'dvc'"),
         (f"hub: acme/tiny, revision: {COMMIT}", "folder: x, upstream: acme/tiny", "belong together"),
         ("acme/tiny", "tiny", "hub"),
         ("1.0.0", "1.0", "version"),

@@ -25,10 +25,11 @@ from modelctl.registry.records import load_record
 from modelctl.registry.store import ObjectStore
 from modelctl.registry.upload import carry_out, sweep_and_check
 from modelctl.services.process import Running, free_port
-from tests.registry.conftest import ACCESS_KEY, SECRET_KEY, a_store
+from tests.registry.conftest import a_store
 from tests.support.keys import fingerprint
 from tests.support.publication import MOMENTS, Proposal, publish_and_die
 from tests.support.reports import DIGEST, a_check, a_report
+from tests.support.s3_servers import ACCESS_KEY, SECRET_KEY
 
 FILES = {"tiny/1.0.0/config.json", "tiny/1.0.0/model.safetensors", "tiny/1.0.0/extra/größe 1.txt", "tiny/1.0.0/z"}
 

@@ -14,7 +14,8 @@ from modelctl.registry.store import PART_BYTES, ObjectStore
 from modelctl.services.process import Running, free_port
 from modelctl.services.s3 import keep_credentials, s3_folder
 from modelctl.settings import Store
-from tests.registry.conftest import ACCESS_KEY, SECRET_KEY, a_store
+from tests.registry.conftest import a_store
+from tests.support.s3_servers import ACCESS_KEY, SECRET_KEY
 
 
 def a_file(folder: Path, content: bytes, name: str = "weights") -> tuple[Path, FileEntry]:

@@ -20,6 +20,8 @@ class BrokenS3:
     """None closes the connection without a word."""
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     url: str = ""
+    withheld: dict[str, int] = field(default_factory=dict)
+    """By path: how many bytes more than it sends the server announces; it then says nothing."""
 
 
 @contextmanager
@@ -41,7 +43,7 @@ def broken_s3(answer: Callable[[str, str, dict[str, str]], Answer | None]) -> It
             status, content_type, body = reply
             self.send_response(status)
             self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(len(body) + state.withheld.get(self.path, 0)))
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(body)

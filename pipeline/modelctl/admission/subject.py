@@ -1,4 +1,7 @@
-"""What `modelctl admit REPO` is about: a release file, `name@version` of the registry, a folder or a Hub id."""
+"""What `modelctl admit REPO` is about: a release file, `name@version` of the registry, or a model named directly.
+
+`name@version` always means the release file, published or not: its source is fetched and judged anew.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ from modelctl.model.release import (
     parse_release_id,
     release_folder,
 )
+from modelctl.model.s3_client import S3Client
 from modelctl.model.sources import Snapshot, resolve_source
-from modelctl.progress import Progress
+from modelctl.progress import SILENT, Progress
 from modelctl.settings import Workspace
 
 
@@ -37,7 +41,7 @@ class Subject:
         return self.release.spec.serving if self.release else Serving()
 
 
-def find_release(repo: str, root: Path) -> Path | None:
+def find_release(repo: str, root: Path, progress: Progress = SILENT) -> Path | None:
     """The release file that `repo` means, or None when it is no release."""
     path = Path(repo)
     if path.suffix in (".yaml", ".yml"):
@@ -46,6 +50,11 @@ def find_release(repo: str, root: Path) -> Path | None:
         return path / "release.yaml"
     name, _, version = repo.partition("@")
     if re.match(NAME_PATTERN, name) and re.match(VERSION_PATTERN, version):
+        if not path.is_dir():
+            return release_path(repo, root)
+        if not (release_folder(root, name, version) / "release.yaml").is_file():
+            return None
+        progress.note(f"'{repo}' is a release and a folder here: the release is taken; ./{repo} names the folder")
         return release_path(repo, root)
     return None
 
@@ -65,21 +74,40 @@ def release_path(release_id: str, root: Path) -> Path:
     return path
 
 
-def resolve_subject(repo: str, workspace: Workspace, progress: Progress) -> Subject:
-    """Find, fetch and hash what is to be judged. Raises `InputError` for what can't be understood."""
-    path = find_release(repo, workspace.root)
-    store = workspace.state / "store"
+def fetch_source(
+    source: Source | str, base: Path, workspace: Workspace, progress: Progress, *, upstream: str | None = None
+) -> Snapshot:
+    """Bring a source into the state folder's store and hash it; see `resolve_source`."""
+    return resolve_source(
+        source,
+        base=base,
+        store=workspace.state / "store",
+        progress=progress,
+        s3=lambda: S3Client.open(workspace.settings.store, state=workspace.state),
+        upstream=upstream,
+    )
 
-    def fetch(source: Source | str, base: Path) -> Snapshot:
-        return resolve_source(source, base=base, store=store, progress=progress)
 
+def resolve_subject(repo: str, workspace: Workspace, progress: Progress, *, upstream: str | None = None) -> Subject:
+    """Find, fetch and hash what is to be judged; `upstream` is `ORG/NAME@COMMIT` to compare it with.
+
+    Raises `InputError` for what can't be understood.
+    """
+    path = find_release(repo, workspace.root, progress)
     if path is None:
-        return Subject(source=fetch(repo, Path.cwd()), baseline=None, release=None, release_path=None)
+        source = fetch_source(repo, Path.cwd(), workspace, progress, upstream=upstream)
+        return Subject(source=source, baseline=None, release=None, release_path=None)
     release = load_release(path)
+    if upstream is not None:
+        raise InputError(
+            f"{path}: a release names its own upstream, --upstream is for a model named directly",
+            remedy="write source.upstream and source.upstream_revision in the release file",
+        )
+    progress.note(f"{repo} is understood as the release file of {release.id}")
     baseline = release.spec.baseline
     return Subject(
-        source=fetch(release.spec.source, workspace.root),
-        baseline=fetch(baseline, workspace.root) if baseline else None,
+        source=fetch_source(release.spec.source, workspace.root, workspace, progress),
+        baseline=fetch_source(baseline, workspace.root, workspace, progress) if baseline else None,
         release=release,
         release_path=path,
     )

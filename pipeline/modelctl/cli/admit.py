@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from modelctl.checks import CHECK_IDS
+
+if TYPE_CHECKING:
+    from modelctl.settings import Workspace
 
 
 @click.command(epilog="Exit codes: 0 admitted, 1 refused, 2 usage, 3 could not decide, 130 interrupted.")
 @click.argument("repo")
 @click.option("--policy", metavar="NAME|FILE", help="Judge by this policy instead of the release's own.")
 @click.option("--check", "checks", multiple=True, type=click.Choice(CHECK_IDS), help="Run only this check; repeatable.")
+@click.option("--upstream", metavar="ORG/NAME@COMMIT", help="Compare REPO (a mirror) with this repository's listing.")
 @click.option("--json", "json_target", metavar="FILE|-", help="Also write the report as JSON; - is stdout.")
 @click.option("--evidence-dir", type=click.Path(path_type=Path), help="Where raw evidence and report.json go.")
 @click.option("--clamd", metavar="SOCKET|HOST:PORT", help="A running clamd.")
@@ -23,6 +28,7 @@ def admit(
     repo: str,
     policy: str | None,
     checks: tuple[str, ...],
+    upstream: str | None,
     json_target: str | None,
     evidence_dir: Path | None,
     clamd: str | None,
@@ -32,11 +38,13 @@ def admit(
 ) -> int:
     """Run the admission checks on REPO and decide.
 
-    REPO is a release file, NAME@VERSION of this registry, a folder, or a Hub id (org/name[@commit]).
+    REPO is a release file, NAME@VERSION of this registry, a folder, a Hub id (org/name[@commit]), an S3 prefix
+    (s3://bucket/prefix) or a DVC pointer (weights.dvc).
 
     \b
     modelctl admit registry/qwen3-4b/1.0.0/release.yaml
     modelctl admit ./model --policy demo --check integrity --check malware
+    modelctl admit s3://mirror/name --upstream org/name@COMMIT
     modelctl admit org/name@COMMIT --json report.json --evidence-dir evidence
     """
     from modelctl.admission.admit import Request
@@ -50,7 +58,9 @@ def admit(
     workspace = load_workspace(
         Path.cwd(), options={"clamd": clamd, "engine.endpoint": endpoint, "engine.command": engine}
     )
-    request = Request(repo=repo, workspace=workspace, policy=policy, checks=checks, evidence_dir=evidence_dir)
+    request = Request(
+        repo=repo, workspace=workspace, policy=policy, checks=checks, evidence_dir=evidence_dir, upstream=upstream
+    )
     with shown(quiet=quiet) as progress:
         admission = run(request, progress)
     report = admission.report
@@ -61,6 +71,28 @@ def admit(
     out = console(stderr=json_target == "-")
     print_report(report, out)
     out.print(f"\nreport and raw evidence: {kept.parent}", style="dim")
-    if report.verdict == "admitted" and report.model.release and not report.partial:
-        out.print(f"next: modelctl publish {report.model.release}", style="bold")
+    release = report.model.release
+    if release and (published := _published(workspace, release, report.model.served_digest)):
+        out.print(published, style="bold", highlight=False)
+    elif report.verdict == "admitted" and release and not report.partial:
+        out.print(f"next: modelctl publish {release}", style="bold")
     return report.exit_code
+
+
+def _published(workspace: Workspace, release: str, served_digest: str | None) -> str | None:
+    """What to say of a release that has its record already: whether this run judged the bytes that it serves."""
+    from modelctl.model.release import parse_release_id, release_folder
+    from modelctl.registry.records import RECORD_FILE, load_record
+
+    name, version = parse_release_id(release)
+    if not (release_folder(workspace.root, name, version) / RECORD_FILE).is_file():
+        return None
+    published = load_record(workspace.root, name, version).served.tree_digest
+    if served_digest is None:
+        return f"{release} is published already; this run made nothing that could be served"
+    if served_digest == published:
+        return f"{release} is published already, with the bytes that were judged here"
+    return (
+        f"{release} is published already, with other bytes ({published}) than were judged here ({served_digest}): "
+        f"modelctl pull {release} brings those that are served"
+    )

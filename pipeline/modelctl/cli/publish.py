@@ -40,11 +40,10 @@ def publish(release: str, report_path: Path | None, dry_run: bool, json_target: 
     """
     from modelctl.admission.policy import load_policy
     from modelctl.admission.report import Report
-    from modelctl.admission.subject import release_path
+    from modelctl.admission.subject import fetch_source, release_path
     from modelctl.cli.output import console, write_json
     from modelctl.cli.progress import shown
     from modelctl.model.release import load_release
-    from modelctl.model.sources import resolve_source
     from modelctl.registry.eligibility import read_report, served_tree
     from modelctl.registry.publish import publish as run
     from modelctl.registry.store import ObjectStore
@@ -61,11 +60,7 @@ def publish(release: str, report_path: Path | None, dry_run: bool, json_target: 
         tree = served_tree(
             report,
             state=workspace.state,
-            source=lambda: (
-                resolve_source(
-                    proposal.spec.source, base=workspace.root, store=workspace.state / "store", progress=progress
-                ).tree
-            ),
+            source=lambda: fetch_source(proposal.spec.source, workspace.root, workspace, progress).tree,
             progress=progress,
         )
         result = run(

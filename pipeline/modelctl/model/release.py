@@ -23,24 +23,36 @@ HubId = Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")]
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 
 
+S3Uri = Annotated[str, StringConstraints(pattern=r"^s3://[^/\s]+(/.*)?$")]
+TreeDigest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
 class Source(Document):
-    """Where the model repository comes from: exactly one of `hub` and `folder`."""
+    """Where the model repository comes from: exactly one of `hub`, `folder`, `s3` and `dvc`."""
 
     hub: HubId | None = None
     revision: Commit | None = None
     """The pinned commit of `hub`: 40 hex digits, never a branch."""
     folder: Path | None = None
     """A folder, relative to the release file's registry repository."""
+    s3: S3Uri | None = None
+    """A prefix of the object store that the settings name."""
+    dvc: Path | None = None
+    """A DVC pointer, relative to the release file's registry repository."""
+    digest: TreeDigest | None = None
+    """The tree digest that the files must have; pins what nothing else does."""
     upstream: HubId | None = None
-    """The official repository that a folder's files must equal, at `upstream_revision`."""
+    """The official repository that the files must equal, at `upstream_revision`; not beside `hub`, which is one."""
     upstream_revision: Commit | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> Source:
-        if (self.hub is None) == (self.folder is None):
-            raise ValueError("give exactly one of 'hub' and 'folder'")
+        if sum(value is not None for value in (self.hub, self.folder, self.s3, self.dvc)) != 1:
+            raise ValueError("give exactly one of 'hub', 'folder', 's3' and 'dvc'")
         if self.hub is not None and self.revision is None:
             raise ValueError("'hub' needs 'revision': the pinned commit (40 hex digits)")
+        if self.hub is not None and self.upstream is not None:
+            raise ValueError("'hub' is an official repository itself: leave out 'upstream'")
         if (self.upstream is None) != (self.upstream_revision is None):
             raise ValueError("'upstream' and 'upstream_revision' belong together")
         return self

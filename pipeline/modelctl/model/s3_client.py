@@ -7,7 +7,9 @@ here. ETags are never taken for hashes; here they only tell one state of an obje
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +17,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from modelctl.errors import InputError
-from modelctl.model.s3_faults import Place, translated
+from modelctl.model.s3_faults import Place, StoreError, translated
 from modelctl.services.s3 import embedded_s3
 from modelctl.settings import Store
 
 if TYPE_CHECKING:
     import urllib3
     from minio import Minio
+    from urllib3 import BaseHTTPResponse
 
 BLOCK_BYTES = 1 << 20
 SHOW_SETTINGS = "modelctl config show"
@@ -156,6 +159,7 @@ class S3Stream:
         self._etag = etag
         self.sha256: str | None = None
         """What the publisher of the object says it hashes to, once the answer began; None when it says nothing."""
+        self._response: BaseHTTPResponse | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         with translated(f"fetch {self._key}", self._client.place(self._bucket)):
@@ -165,12 +169,29 @@ class S3Stream:
                 offset=self._offset,
                 request_headers={"If-Match": f'"{self._etag}"'} if self._etag else None,
             )
+            self._response = response
             try:
+                # rclone answers a range with status 200; the header says which bytes they are
+                ranged = response.headers.get("Content-Range", "").startswith(f"bytes {self._offset}-")
+                if self._offset and not ranged:
+                    raise StoreError(
+                        f"cannot fetch {self._key}: asked for the bytes from {self._offset} on, and got all of them",
+                        remedy="something between here and the object store takes ranges out of requests",
+                    )
                 self.sha256 = response.headers.get("x-amz-meta-sha256")
                 yield from response.stream(BLOCK_BYTES)
             finally:
+                self._response = None
                 response.close()
                 response.release_conn()
+
+    def interrupt(self) -> None:
+        """End a wait for the next block at once, from another thread; the wait raises `StoreUnavailableError`."""
+        connection = getattr(self._response, "connection", None)
+        waiting = getattr(connection, "sock", None)
+        if waiting is not None:
+            with suppress(OSError):
+                waiting.shutdown(socket.SHUT_RDWR)
 
 
 def _first_set(environ: Mapping[str, str], names: Sequence[str]) -> str | None:

@@ -91,6 +91,11 @@ def _by_code(action: str, place: Place, code: str, message: str, *, status: str 
         return NoSuchBucketError(
             f"cannot {action}: no {place}", remedy="check store.bucket and store.endpoint (modelctl config show)"
         )
+    if code == "PreconditionFailed" or status == "412":
+        return StoreError(
+            f"cannot {action}: the object in {place} is no longer the one that was listed",
+            remedy="run the same command again when nobody writes there",
+        )
     if code in _REFUSED or status in ("401", "403"):
         return StoreError(f"cannot {action}: {place} refused the access key ({detail})", remedy=_KEYS)
     if not code:

@@ -1,85 +1,240 @@
 """What `modelctl admit REPO` may name, resolved to a read-only snapshot on this disk.
 
-A text is a folder when it exists as one, a Hub id when it reads `ORG/NAME[@REVISION]`; everything else is refused with
-what was understood. Links out of a folder are followed only where a Hub cache has its blobs.
+A text with a scheme (`s3://…`, `hub:…`) is what it says. Else it is a folder or a DVC pointer when that exists, and a
+Hub id when it reads `ORG/NAME[@REVISION]`; where a text could be two things, the choice is said and how to name the
+other. Links out of a folder are followed only where a Hub cache has its blobs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from modelctl.documents import nearest
-from modelctl.errors import InputError
+from modelctl.errors import InputError, RefusedError
+from modelctl.model import dvc_pointer, dvc_source
 from modelctl.model.download import Store, fetch
 from modelctl.model.hub import Hub
+from modelctl.model.hub_cache import find_cache
 from modelctl.model.listing import Upstream, UpstreamFile
 from modelctl.model.release import Source
+from modelctl.model.s3_client import S3Client
+from modelctl.model.s3_listing import S3Prefix, list_prefix
+from modelctl.model.s3_source import fetch_prefix
 from modelctl.model.tree import Tree, scan_tree
 from modelctl.progress import SILENT, Progress
+from modelctl.settings import Store as StoreSettings
 
 __all__ = ["Snapshot", "Upstream", "UpstreamFile", "resolve_source"]
 
 DEFAULT_REVISION = "main"
 WEIGHT_SUFFIXES = (".safetensors", ".gguf")
+S3_SCHEME = "s3://"
+HUB_SCHEME = "hub:"
 _HUB_ID = re.compile(r"(?P<id>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<revision>[\w./-]+))?")
-_CACHE_COMMIT = re.compile(r"[0-9a-f]{40}")
-_CACHE_REPO = re.compile(r"models--(?P<id>.+)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """A model repository on this disk."""
 
-    kind: Literal["folder", "hub"]
+    kind: Literal["folder", "hub", "s3", "dvc"]
     description: str
     """What was understood, for reports: `folder ./model`, `Hub org/name@3f2a…`."""
     tree: Tree
     upstream: Upstream | None
     repo_id: str | None = None
-    """The Hub repository that the files came from or are compared with."""
+    """The Hub repository that the files come from or are compared with; a Hub cache's folder has only its word."""
     asked_revision: str | None = None
-    """What was asked for there: a branch, a tag or a commit (`main` when nothing was named)."""
+    """Branch, tag or commit at which it was asked for; None for a folder that was not compared."""
     commit: str | None = None
-    """What that resolved to."""
+    """The commit that it was, 40 hex digits."""
 
 
-def resolve_source(source: Source | str, *, base: Path, store: Path, progress: Progress = SILENT) -> Snapshot:
-    """Bring a source to this disk and hash it. Relative folders start at `base`; downloads are kept in `store`.
+@dataclass(frozen=True, kw_only=True)
+class _Resolver:
+    base: Path
+    store: Path
+    s3: Callable[[], S3Client]
+    progress: Progress
+    official: tuple[Upstream, str] | None
+    """What the files must equal, and the revision at which it was asked for."""
 
-    Raises `InputError` for a text that names nothing or a folder that holds no model, `CannotDecideError` when the Hub
-    cannot be asked, `RefusedError` when downloaded bytes are not the listed ones.
+    def text(self, text: str) -> Snapshot:
+        """What a person named."""
+        if text.startswith(S3_SCHEME):
+            return self.s3_prefix(text)
+        if text.startswith(HUB_SCHEME):
+            named = _HUB_ID.fullmatch(text.removeprefix(HUB_SCHEME))
+            if named is None:
+                raise InputError(f"'{text}' names no Hub repository", remedy="wanted: hub:ORG/NAME[@COMMIT]")
+            return self.hub(named["id"], named["revision"] or DEFAULT_REVISION)
+        location = self.base / Path(text).expanduser()
+        named = _HUB_ID.fullmatch(text)
+        if location.is_dir():
+            if named:
+                self.progress.note(
+                    f"'{text}' is a folder here and could be a Hub id: the folder is taken; "
+                    f"{HUB_SCHEME}{text} names the repository at the Hub"
+                )
+            return self.folder(location, text)
+        if location.suffix == dvc_pointer.SUFFIX and location.exists():
+            return self.dvc(location, text)
+        if location.exists():
+            raise InputError(
+                f"'{text}' is a file, wanted a model repository's folder",
+                remedy=f"modelctl admit {location.parent}" if location.suffix in (".json", *WEIGHT_SUFFIXES) else None,
+            )
+        if named:
+            return self.hub(named["id"], named["revision"] or DEFAULT_REVISION)
+        raise InputError(
+            f"'{text}' is neither a folder on this disk nor a Hub id",
+            remedy=_suggestion(location)
+            or "wanted: a folder with config.json and weights, ORG/NAME[@COMMIT], "
+            "s3://BUCKET/PREFIX, a DVC pointer (FILE.dvc), or NAME@VERSION of this registry",
+        )
+
+    def source(self, source: Source) -> Snapshot:
+        """What a release file names."""
+        if source.hub is not None:
+            return self.hub(source.hub, source.revision or DEFAULT_REVISION)
+        if source.s3 is not None:
+            return self.s3_prefix(source.s3)
+        if source.dvc is not None:
+            return self.dvc(self.base / source.dvc, str(source.dvc))
+        folder = source.folder or Path()
+        return self.folder(self.base / folder, str(folder))
+
+    def hub(self, repo_id: str, revision: str) -> Snapshot:
+        """A repository of the Hub, at the commit that a revision is now."""
+        if self.official is not None:
+            raise InputError(
+                f"{repo_id} is an official repository itself: there is nothing to compare it with",
+                remedy="leave out --upstream, or name a folder, an S3 prefix or a DVC pointer",
+            )
+        hub = Hub()
+        upstream = hub.listing(repo_id, revision)
+        description = f"Hub {repo_id}@{upstream.commit}"
+        _require_model(description, upstream.files)
+        self._understood(f"{repo_id}@{revision}", f"{description}, {len(upstream.files)} files")
+        folder = fetch(hub, upstream, Store(root=self.store), self.progress)
+        return Snapshot(
+            kind="hub",
+            description=description,
+            tree=scan_tree(folder, progress=self.progress),
+            upstream=upstream,
+            repo_id=repo_id,
+            asked_revision=revision,
+            commit=upstream.commit,
+        )
+
+    def folder(self, location: Path, shown: str) -> Snapshot:
+        """A folder as it is now."""
+        cache = find_cache(location)
+        origin = f" (Hub cache of {cache.repo_id}@{cache.commit})" if cache else ""
+        description = f"folder {shown}{origin}"
+        self._understood(shown, description)
+        tree = scan_tree(location, link_roots=cache.blob_folders if cache else (), progress=self.progress)
+        _require_model(shown, [*tree.by_path, *(problem.path for problem in tree.problems)])
+        return self._compared(
+            Snapshot(
+                kind="folder",
+                description=description,
+                tree=tree,
+                upstream=None,
+                repo_id=cache.repo_id if cache else None,
+                commit=cache.commit if cache else None,
+            )
+        )
+
+    def s3_prefix(self, uri: str) -> Snapshot:
+        """What a prefix of the object store holds now."""
+        client = self.s3()
+        where = S3Prefix.parse(uri)
+        listing = list_prefix(client, where)
+        description = f"S3 {where} at {client.endpoint}"
+        _require_model(description, [*listing.files, *(problem.path for problem in listing.problems)])
+        ignored = f"; {listing.markers} folder markers (empty, no file) are left out" if listing.markers else ""
+        self._understood(uri, f"{description}, {len(listing.files)} objects{ignored}")
+        folder = fetch_prefix(client, listing, self.store, self.progress)
+        tree = scan_tree(folder, progress=self.progress)
+        tree = replace(tree, problems=(*listing.problems, *tree.problems))
+        return self._compared(Snapshot(kind="s3", description=description, tree=tree, upstream=None))
+
+    def dvc(self, location: Path, shown: str) -> Snapshot:
+        """What a DVC pointer points at."""
+        pointer = dvc_pointer.read_pointer(location)
+        description = dvc_source.describe_pointer(pointer, shown)
+        self._understood(shown, description)
+        folder = dvc_source.fetch_pointer(pointer, self.store, self.progress)
+        tree = scan_tree(folder, progress=self.progress)
+        _require_model(shown, [*tree.by_path, *(problem.path for problem in tree.problems)])
+        return self._compared(Snapshot(kind="dvc", description=description, tree=tree, upstream=None))
+
+    def _compared(self, snapshot: Snapshot) -> Snapshot:
+        """The same files, to be held against the official listing where one was named."""
+        if self.official is None:
+            return snapshot
+        upstream, revision = self.official
+        return replace(
+            snapshot,
+            description=f"{snapshot.description}, compared with {upstream.repo_id}@{upstream.commit}",
+            upstream=upstream,
+            repo_id=upstream.repo_id,
+            asked_revision=revision,
+            commit=upstream.commit,
+        )
+
+    def _understood(self, named: str, what: str) -> None:
+        self.progress.note(f"{named} is understood as {what}")
+
+
+def resolve_source(
+    source: Source | str,
+    *,
+    base: Path,
+    store: Path,
+    progress: Progress = SILENT,
+    s3: Callable[[], S3Client] = lambda: S3Client.open(StoreSettings()),
+    upstream: str | None = None,
+) -> Snapshot:
+    """Bring a source to this disk and hash it. Relative paths start at `base`; downloads are kept in `store`.
+
+    `s3` opens the object store when one is named. `upstream` is `ORG/NAME@REVISION` of the official repository that a
+    text's files must equal. Raises `InputError` for a text that names nothing or a folder that holds no model,
+    `CannotDecideError` when the Hub or a program that is needed can't be asked, `StoreError`, `RefusedError` when
+    downloaded bytes are not the listed or pinned ones.
     """
     if isinstance(source, str):
-        return _resolve_text(source, base=base, store=store, progress=progress)
-    if source.hub is not None:
-        return _from_hub(source.hub, source.revision or DEFAULT_REVISION, store, progress)
-    folder = source.folder or Path()
-    upstream = None
-    if source.upstream is not None and source.upstream_revision is not None:
-        upstream = Hub().listing(source.upstream, source.upstream_revision)
-    return _from_folder(base / folder, str(folder), upstream, progress)
-
-
-def _resolve_text(text: str, *, base: Path, store: Path, progress: Progress) -> Snapshot:
-    location = base / Path(text).expanduser()
-    if location.is_dir():
-        return _from_folder(location, text, None, progress)
-    if location.exists():
-        raise InputError(
-            f"'{text}' is a file, wanted a model repository's folder",
-            remedy=f"modelctl admit {location.parent}" if location.suffix in (".json", *WEIGHT_SUFFIXES) else None,
+        named = _parse_upstream(upstream) if upstream is not None else None
+    else:
+        named = (source.upstream, source.upstream_revision) if source.upstream and source.upstream_revision else None
+    official = None
+    if named is not None:  # asked first: what can't be compared need not be fetched
+        official = (Hub().listing(*named), named[1])
+        progress.note(f"compared with {named[0]}@{named[1]}: commit {official[0].commit}")
+    resolver = _Resolver(base=base, store=store, s3=s3, progress=progress, official=official)
+    if isinstance(source, str):
+        return resolver.text(source)
+    snapshot = resolver.source(source)
+    if source.digest is not None and snapshot.tree.digest != source.digest:
+        raise RefusedError(
+            f"{snapshot.description}: the files make {snapshot.tree.digest}, the release file pins {source.digest}",
+            remedy="find out who changed the files, or propose another version with their digest",
         )
-    named = _HUB_ID.fullmatch(text)
-    if named:
-        return _from_hub(named["id"], named["revision"] or DEFAULT_REVISION, store, progress)
-    raise InputError(
-        f"'{text}' is neither a folder on this disk nor a Hub id", remedy=_suggestion(location) or "wanted: a folder "
-        "with config.json and weights, or ORG/NAME[@COMMIT]"
-    )  # fmt: skip
+    return snapshot
+
+
+def _parse_upstream(text: str) -> tuple[str, str]:
+    named = _HUB_ID.fullmatch(text.removeprefix(HUB_SCHEME))
+    if named is None or named["revision"] is None:
+        raise InputError(
+            f"--upstream: found '{text}', wanted ORG/NAME@COMMIT", remedy="name the commit to compare with"
+        )
+    return named["id"], named["revision"]
 
 
 def _suggestion(location: Path) -> str | None:
@@ -89,66 +244,15 @@ def _suggestion(location: Path) -> str | None:
     return f"did you mean {location.parent / close}?" if close else None
 
 
-def _from_hub(repo_id: str, revision: str, store: Path, progress: Progress) -> Snapshot:
-    hub = Hub()
-    upstream = hub.listing(repo_id, revision)
-    description = f"Hub {repo_id}@{upstream.commit}"
-    _require_model(description, upstream.files)
-    progress.note(f"{repo_id}@{revision} is commit {upstream.commit}, {len(upstream.files)} files")
-    folder = fetch(hub, upstream, Store(root=store), progress)
-    return Snapshot(
-        kind="hub",
-        description=description,
-        tree=scan_tree(folder, progress=progress),
-        upstream=upstream,
-        repo_id=repo_id,
-        asked_revision=revision,
-        commit=upstream.commit,
-    )
-
-
-def _from_folder(location: Path, shown: str, upstream: Upstream | None, progress: Progress) -> Snapshot:
-    tree = scan_tree(location, link_roots=_cache_blobs(location), progress=progress)
-    _require_model(shown, [*tree.by_path, *(problem.path for problem in tree.problems)])
-    return Snapshot(
-        kind="folder",
-        description=f"folder {shown}{_cache_origin(location)}",
-        tree=tree,
-        upstream=upstream,
-        repo_id=upstream.repo_id if upstream is not None else None,
-        commit=upstream.commit if upstream is not None else None,
-    )
-
-
-def _cache_blobs(location: Path) -> tuple[Path, ...]:
-    """Where links of a Hub cache's snapshot may lead: the repository's own blobs and the cache's shared ones."""
-    repository = _cache_repository(location)
-    if repository is None:
-        return ()
-    shared = repository.parent / "blobs"
-    return (repository / "blobs", shared) if shared.is_dir() else (repository / "blobs",)
-
-
-def _cache_repository(location: Path) -> Path | None:
-    """The folder `models--<org>--<name>` above `snapshots/<commit>`, or None when this is no Hub cache."""
-    location = location.resolve()
-    repository = location.parent.parent
-    is_snapshot = location.parent.name == "snapshots" and _CACHE_COMMIT.fullmatch(location.name)
-    return repository if is_snapshot and _CACHE_REPO.fullmatch(repository.name) else None
-
-
-def _cache_origin(location: Path) -> str:
-    repository = _cache_repository(location)
-    named = _CACHE_REPO.fullmatch(repository.name) if repository else None
-    return f" (Hub cache of {named['id'].replace('--', '/')}@{location.resolve().name})" if named else ""
-
-
 def _require_model(shown: str, paths: Iterable[str]) -> None:
     names = list(paths)
     if "config.json" in names or any(name.endswith(WEIGHT_SUFFIXES) for name in names):
         return
     some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    pointer = next((name for name in names if name.endswith(dvc_pointer.SUFFIX)), None)
     raise InputError(
         f"{shown}: not a model repository: no config.json and no {' or '.join(WEIGHT_SUFFIXES)} file; it holds {some}",
-        remedy="name the folder that holds config.json and the weights",
+        remedy=f"name the DVC pointer: modelctl admit {shown}/{pointer}"
+        if pointer
+        else "name the folder that holds config.json and the weights",
     )
