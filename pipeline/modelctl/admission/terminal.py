@@ -104,9 +104,9 @@ def _verdict(report: Report) -> RenderableType:
     from rich.text import Text
 
     text = Text(f" {report.verdict.upper()} ", style=VERDICT_STYLE[report.verdict])
-    words = "; ".join(report.reasons) or f"all {len(report.checks)} checks passed" + (
-        " or do not apply" if any(check.outcome == "skipped" for check in report.checks) else ""
-    )
+    skipped = " or do not apply" if any(check.outcome == "skipped" for check in report.checks) else ""
+    passed = f"all {len(report.checks)} checks passed" if len(report.checks) > 1 else "the check passed"
+    words = "; ".join(report.reasons) or passed + skipped
     if report.partial:
         words += ". Partial: only the checks that were asked for; it can't be published"
     return text.append(f"  {words}", style="default on default not bold")
