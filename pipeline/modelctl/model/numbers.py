@@ -2,8 +2,9 @@
 
 Blocks are read into small buffers (no memory map: a file cut short meanwhile would kill the process) by one thread a
 core, so memory is some MiB whatever the size. Floats are never converted: in sign-and-magnitude bits, NaN and Inf are
-the largest magnitudes (IEEE 754, section 3.4; for 8 bits the OCP 8-bit floating point specification, section 5), and
-two maxima, of the bits as signed and as unsigned integers, tell whether a block holds any. Only such a block is
+the largest magnitudes (IEEE 754, section 3.4; for 8 bits the OCP 8-bit floating point specification, section 5). The
+OR of a block's bits is at least as large as each of them, so one pass clears a block whose weights are all under 2;
+else two maxima, of the bits as signed and as unsigned integers, tell whether it holds any, and only then they are
 counted.
 """
 
@@ -16,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from modelctl.model.safetensors import DTYPE_BITS, Header, TensorInfo
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
     Block = npt.NDArray[np.unsignedinteger]
 
-BLOCK_BYTES = 1 << 19
-"""Bytes read at a time: small enough for a core's own cache. A multiple of 8, so that no element is cut."""
+BLOCK_BYTES = 2 << 20
+"""Bytes read at a time: small enough for a processor's cache. A multiple of 8, so that no element is cut."""
 JOB_BYTES = 8 << 20
 JOB_PIECES = 512
 """The most that a thread takes at a time."""
@@ -54,8 +56,8 @@ class _Bits:
     width: int
     signed: bool = False
     infinity: int | None = None
-    nan: int | None = None
-    """The smallest magnitude that is NaN; for a type without a sign-and-magnitude form the one pattern that is."""
+    nan: int = 1 << 64
+    """The smallest magnitude that is NaN; without a sign-and-magnitude form the one pattern that is, if any."""
 
 
 _SPECIAL: Mapping[str, _Bits] = {
@@ -128,15 +130,18 @@ def read_numbers(
     """
     count = threads or os.cpu_count() or 1
     jobs = _jobs(header)
+    buffers: SimpleQueue[bytearray] = SimpleQueue()
+    for _ in range(count):
+        buffers.put(bytearray(BLOCK_BYTES))
     with ThreadPoolExecutor(count) as pool:
         running: deque[Future[list[_Sum]]] = deque(
-            pool.submit(_read, path, job, advance) for job in islice(jobs, 2 * count)
+            pool.submit(_read, path, job, buffers, advance) for job in islice(jobs, 2 * count)
         )
         current: _Sum | None = None
         try:
             while running:
                 sums = running.popleft().result()
-                running.extend(pool.submit(_read, path, job, advance) for job in islice(jobs, 1))
+                running.extend(pool.submit(_read, path, job, buffers, advance) for job in islice(jobs, 1))
                 for found in sums:
                     if current is not None and current.tensor is found.tensor:
                         current.add(found)
@@ -170,10 +175,19 @@ def _jobs(header: Header) -> Iterator[list[_Piece]]:
         yield job
 
 
-def _read(path: Path, job: list[_Piece], advance: Callable[[float], None]) -> list[_Sum]:
+def _read(
+    path: Path, job: list[_Piece], buffers: SimpleQueue[bytearray], advance: Callable[[float], None]
+) -> list[_Sum]:
+    memory = buffers.get()
+    try:
+        return _sums(path, job, memory, advance)
+    finally:
+        buffers.put(memory)
+
+
+def _sums(path: Path, job: list[_Piece], memory: bytearray, advance: Callable[[float], None]) -> list[_Sum]:
     import numpy as np
 
-    memory = bytearray(BLOCK_BYTES)
     buffer = np.frombuffer(memory, np.uint8)
     sums: list[_Sum] = []
     with path.open("rb", buffering=0) as stream:
@@ -206,18 +220,23 @@ def _fill(readinto: Callable[[memoryview], int | None], room: memoryview, path: 
 def _summary(tensor: TensorInfo, block: Block, bits: _Bits) -> _Sum:
     import numpy as np
 
-    top = int(block.max())
     found = _Sum(tensor=tensor, first=int(block[0]), elements=len(block))
-    found.constant = top == found.first and int(block.min()) == top
+    samples = {found.first, int(block[len(block) // 2]), int(block[-1])}
+    found.constant = len(samples) == 1 and int(block.min()) == int(block.max())
     if not bits.signed:
-        found.zero = top == 0
-        if bits.nan is not None and top >= bits.nan:
+        found.zero = found.constant and found.first == 0
+        if bits.nan < 1 << bits.width:
             found.nans = int(np.count_nonzero(block == bits.nan))
         return found
     mask = (1 << (bits.width - 1)) - 1
+    lowest = bits.infinity or bits.nan
+    gathered = int(np.bitwise_or.reduce(block)) & mask  # no magnitude is over this
+    found.zero = gathered == 0
+    if gathered < lowest:
+        return found
+    top = int(block.max())
     largest = max(int(block.view(f"i{bits.width // 8}").max()), top & mask if top > mask else 0)
-    found.zero = largest == 0
-    if bits.nan is not None and largest >= (bits.nan if bits.infinity is None else bits.infinity):
+    if largest >= lowest:
         magnitudes = block & block.dtype.type(mask)
         found.nans = int(np.count_nonzero(magnitudes >= bits.nan))
         if bits.infinity is not None:
