@@ -33,13 +33,24 @@ def lay_out(target: Path, files: Mapping[str, Path]) -> Path:
                 if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV):
                     raise
                 shutil.copyfile(kept, location)
-        if target.exists():
-            shutil.rmtree(target)
         staging.chmod(0o755)
-        staging.rename(target)
+        _put(staging, target, files)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return target
+
+
+def _put(staging: Path, target: Path, files: Mapping[str, Path]) -> None:
+    """Give the folder its name, or leave the one that another process has made meanwhile."""
+    if target.is_dir() and _is_laid_out(target, files):
+        return
+    if target.exists():
+        shutil.rmtree(target)
+    try:
+        staging.rename(target)
+    except OSError:
+        if not (target.is_dir() and _is_laid_out(target, files)):
+            raise
 
 
 def _is_laid_out(target: Path, files: Mapping[str, Path]) -> bool:

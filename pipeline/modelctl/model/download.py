@@ -7,17 +7,13 @@ snapshot is a folder of hard links to blobs, which appears whole.
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from modelctl.errors import CannotDecideError, RefusedError
+from modelctl.model.blobs import disk_errors, lay_out, require_space
 from modelctl.model.hub import Hub
 from modelctl.model.hub_errors import TransientError, UnreachableError
 from modelctl.model.listing import Upstream, UpstreamFile, file_digest
@@ -58,14 +54,15 @@ def fetch(hub: Hub, upstream: Upstream, store: Store, progress: Progress) -> Pat
     """
     wanted = list({file.digest: file for file in upstream.files.values()}.values())
     total = sum(file.size_bytes for file in wanted)
-    with _disk_errors(store.root):
+    with disk_errors(store.root):
         for folder in ("blobs", "partial"):
             (store.root / folder).mkdir(parents=True, exist_ok=True)
-        _require_space(store, wanted)
+        missing = [file for file in wanted if not store.blob(file).is_file()]
+        require_space(store.root, sum(file.size_bytes - _part_bytes(store, file) for file in missing))
         with progress.task(f"download {upstream.repo_id}", total=total, unit="bytes") as task:
             transfer = Transfer(hub=hub, upstream=upstream, task=task)
             _fetch_all(_Worker(transfer=transfer, store=store, progress=progress, count=len(wanted)), wanted)
-        return _lay_out(upstream, store)
+        return lay_out(store.snapshot(upstream), {path: store.blob(file) for path, file in upstream.files.items()})
 
 
 def _fetch_all(worker: _Worker, wanted: Iterable[UpstreamFile]) -> None:
@@ -171,65 +168,8 @@ class _Worker:
         )
 
 
-def _require_space(store: Store, wanted: Iterable[UpstreamFile]) -> None:
-    needed = sum(file.size_bytes - _part_bytes(store, file) for file in wanted if not store.blob(file).is_file())
-    free = shutil.disk_usage(store.root).free
-    if needed > free:
-        raise CannotDecideError(
-            f"{store.root}: {needed / 1e9:.1f} GB to download and {free / 1e9:.1f} GB free",
-            remedy="free some space, or set state_dir (MODELCTL_STATE_DIR) to a larger disk",
-        )
-
-
 def _part_bytes(store: Store, file: UpstreamFile) -> int:
     try:
         return min(store.part(file).stat().st_size, file.size_bytes)
     except FileNotFoundError:
         return 0
-
-
-def _lay_out(upstream: Upstream, store: Store) -> Path:
-    """Link the blobs under their names; a folder that is there already stays when it is exactly that."""
-    target = store.snapshot(upstream)
-    if target.is_dir() and _is_laid_out(target, upstream, store):
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{upstream.commit[:12]}."))
-    try:
-        for file in upstream.files.values():
-            location = staging / file.path
-            location.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                os.link(store.blob(file), location)
-            except OSError as error:
-                if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
-                    raise
-                shutil.copyfile(store.blob(file), location)
-        if target.exists():
-            shutil.rmtree(target)
-        staging.chmod(0o755)
-        staging.rename(target)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-    return target
-
-
-def _is_laid_out(target: Path, upstream: Upstream, store: Store) -> bool:
-    found = {path.relative_to(target).as_posix() for path in target.rglob("*") if not path.is_dir()}
-    return found == set(upstream.files) and all(
-        (target / path).samefile(store.blob(file)) for path, file in upstream.files.items()
-    )
-
-
-@contextmanager
-def _disk_errors(root: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise CannotDecideError(
-            f"{root}: {error.strerror or error}",
-            remedy="free some space and run the same command again: it goes on where it stopped"
-            if full
-            else "set state_dir (MODELCTL_STATE_DIR) to a folder that can be written",
-        ) from error

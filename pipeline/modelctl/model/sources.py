@@ -115,7 +115,7 @@ class _Resolver:
                 f"{repo_id} is an official repository itself: there is nothing to compare it with",
                 remedy="leave out --upstream, or name a folder, an S3 prefix or a DVC pointer",
             )
-        hub = Hub()
+        hub = Hub(progress=self.progress)
         upstream = hub.listing(repo_id, revision)
         description = f"Hub {repo_id}@{upstream.commit}"
         _require_model(description, upstream.files)
@@ -214,7 +214,7 @@ def resolve_source(
         named = (source.upstream, source.upstream_revision) if source.upstream and source.upstream_revision else None
     official = None
     if named is not None:  # asked first: what can't be compared need not be fetched
-        official = (Hub().listing(*named), named[1])
+        official = (Hub(progress=progress).listing(*named), named[1])
         progress.note(f"compared with {named[0]}@{named[1]}: commit {official[0].commit}")
     resolver = _Resolver(base=base, store=store, s3=s3, progress=progress, official=official)
     if isinstance(source, str):
