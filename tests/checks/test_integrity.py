@@ -21,6 +21,7 @@ from modelctl.model.sources import resolve_source
 from modelctl.model.tree import scan_tree
 from tests.support.contexts import KeptEvidence, tree_context
 from tests.support.gguf import entry, gguf, text
+from tests.support.gguf import tensor as gguf_tensor
 from tests.support.hub import LocalHub, describe, lfs_pointer
 from tests.support.models import (
     Tensor,
@@ -413,6 +414,28 @@ def test_a_whole_model_says_its_kind_and_that_nothing_is_ignored(model: Path) ->
 def test_a_tensor_that_can_not_be_the_models(model: Path, name: str, tensor: Tensor | None, rule: str) -> None:
     change(model, name, tensor)
     assert rules(model) == {rule}
+
+
+def test_a_policy_may_name_the_types_of_weights(model: Path) -> None:
+    assert rules(model, limits=IntegrityLimits(dtypes=("BF16", "F16"))) == set()
+    found = observe(model, limits=IntegrityLimits(dtypes=("F16",))).findings
+    assert [(item.rule, item.path) for item in found] == [("integrity.dtype", "model.safetensors")]
+    assert "15 matrices are BF16" in found[0].message
+
+
+def test_plain_numbers_in_gguf_are_read_and_blocks_are_counted_as_unread(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    plain = bfloat16(np.where(np.eye(32) > 0, np.nan, 1))
+    described = [
+        gguf_tensor("blk.0.attn_q.weight", [32, 32], 30, 0),
+        gguf_tensor("blk.0.attn_k.weight", [32, 1], 2, 2048),
+    ]
+    (folder / "model.gguf").write_bytes(gguf(LLAMA, described, plain + b"\1" * 18 + b"\0" * 14))
+    found = observe(folder)
+    assert [item.rule for item in found.findings] == ["integrity.nan"]
+    assert [(item.seen, item.total) for item in found.coverage] == [(1, 1), (1, 2)]
+    assert "1 GGUF tensors" in found.coverage[1].excluded[0]
 
 
 def test_a_policy_may_name_constant_tensors_or_leave_the_numbers_out(model: Path) -> None:

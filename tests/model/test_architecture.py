@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from modelctl.errors import InputError
 from modelctl.model.adapter import check_adapters
@@ -146,6 +148,37 @@ def test_a_config_that_claims_the_world_costs_nothing(config: dict[str, Json]) -
     found = compare(llama(), **config)
     assert len(found.problems) <= MAX_PROBLEMS
     assert time.perf_counter() - begin < 1
+
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-2, 5), st.integers(), st.floats(allow_nan=False), st.text(max_size=3),
+    st.lists(st.integers(0, 3), max_size=2),
+)  # fmt: skip
+KEYS = [
+    "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size",
+    "num_experts", "num_local_experts", "decoder_sparse_step", "mlp_only_layers", "n_inner", "n_positions",
+    "tie_word_embeddings", "attention_bias", "vocab_size", "type_vocab_size", "moe_intermediate_size",
+]  # fmt: skip
+
+
+@given(
+    family=st.sampled_from(sorted(FAMILIES)),
+    head=st.sampled_from(["Model", "ForCausalLM", "ForMaskedLM", "LMHeadModel"]),
+    config=st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=5),
+    quantization=st.none()
+    | st.dictionaries(st.sampled_from(["quant_method", "bits", "group_size", "dynamic"]), VALUES),
+    names=st.dictionaries(st.sampled_from(sorted(llama())), st.lists(st.integers(0, 9), max_size=3).map(tuple)),
+)
+@settings(max_examples=150, deadline=None)
+def test_no_config_and_no_tensors_bring_it_down(
+    family: str, head: str, config: dict[str, Json], quantization: dict[str, Json] | None, names: Shapes
+) -> None:
+    raw: dict[str, Json] = {**LLAMA, "architectures": [family + head], **config, "quantization_config": quantization}
+    try:
+        found = compare_architecture(parse_config(raw), {"model.safetensors": header(names)})
+    except InputError:
+        return
+    assert not names or found.problems or found.warnings
 
 
 def test_files_that_engines_do_not_load_are_left_out() -> None:

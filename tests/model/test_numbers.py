@@ -146,8 +146,14 @@ def test_memory_does_not_follow_the_size_of_a_tensor(tmp_path: Path) -> None:
 
 def judged(name: str, shape: tuple[int, ...], dtype: str = "BF16", *, norms: bool = False, **facts: int) -> list[str]:
     tensor = TensorInfo(name=name, dtype=dtype, shape=shape, begin=0, end=0)
-    given = {"nans": 0, "infinities": 0, "zero": False, "constant": False} | facts
-    found = TensorNumbers(tensor=tensor, elements=tensor.elements, **given)
+    found = TensorNumbers(
+        tensor=tensor,
+        elements=tensor.elements,
+        nans=facts.get("nans", 0),
+        infinities=facts.get("infinities", 0),
+        zero=bool(facts.get("zero")),
+        constant=bool(facts.get("constant")),
+    )
     return [problem.kind for problem in check_numbers("m", [found], norms_multiply=norms)]
 
 
@@ -173,12 +179,14 @@ def test_where_zeros_are_wrong(name: str, shape: tuple[int, ...], dtype: str, ru
 
 
 def test_one_pair_of_an_adapter_may_be_as_it_began() -> None:
-    facts = {"elements": 16, "nans": 0, "infinities": 0, "constant": False}
     found = [
         TensorNumbers(
             tensor=TensorInfo(name=f"x{zero}.lora_B.weight", dtype="BF16", shape=(4, 4), begin=0, end=0),
+            elements=16,
+            nans=0,
+            infinities=0,
             zero=zero,
-            **facts,
+            constant=False,
         )
         for zero in (True, False)
     ]

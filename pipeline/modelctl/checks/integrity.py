@@ -25,11 +25,11 @@ from modelctl.model.config import CONFIG_NAME, load_config
 from modelctl.model.content import ContentKind
 from modelctl.model.files import WeightFormat, check_content, check_extent, check_stray, compare_upstream
 from modelctl.model.kinds import ADAPTER_WEIGHTS, kinds_of
-from modelctl.model.number_rules import check_numbers
+from modelctl.model.number_rules import check_numbers, plain_tensors
 from modelctl.model.numbers import read_numbers
 from modelctl.model.shards import check_indexes
 from modelctl.model.tree import Tree
-from modelctl.model.weights import check_weights
+from modelctl.model.weights import check_dtypes, check_weights
 
 
 class IntegrityLimits(CheckLimits):
@@ -39,6 +39,8 @@ class IntegrityLimits(CheckLimits):
     """Without an upstream listing to compare with, do not decide."""
     formats: tuple[WeightFormat, ...] = ("safetensors", "gguf")
     """Weight formats that may be in the repository."""
+    dtypes: tuple[str, ...] = ()
+    """Types, as safetensors names them, that matrices may have; none named allows all that config.json declares."""
     numbers: bool = True
     """Read every weight: NaN, Inf, all zero, constant. Without it a report says that they were not read."""
     may_be_constant: tuple[str, ...] = ()
@@ -74,7 +76,7 @@ class Integrity:
             files += compare_upstream(tree, upstream)
         findings = [finding(item.kind, item.detail, path=item.path, remedy=PATH_REMEDY) for item in tree.problems]
         findings += [finding(item.kind, item.detail, path=item.path) for item in files]
-        findings += _structure(tree, seen)
+        findings += _structure(tree, seen, limits.dtypes)
         findings += _config(tree, seen)
         findings += _numbers(context, seen)
         rows = [
@@ -95,7 +97,7 @@ class Integrity:
 CHECK = Integrity()
 
 
-def _structure(tree: Tree, seen: Seen) -> Iterator[Finding]:
+def _structure(tree: Tree, seen: Seen, dtypes: tuple[str, ...]) -> Iterator[Finding]:
     for path, header in seen.headers.items():
         for problem in header.problems:
             yield finding("safetensors", f"{problem.kind}: {problem.detail}", path=path)
@@ -104,7 +106,7 @@ def _structure(tree: Tree, seen: Seen) -> Iterator[Finding]:
             yield finding("gguf", detail, path=path)
     for index in check_indexes(tree, seen.headers):
         yield finding(f"index-{index.kind}", index.detail, path=index.path, remedy=INDEX_REMEDY)
-    for weights in check_adapters(tree, seen.headers):
+    for weights in (*check_adapters(tree, seen.headers), *check_dtypes(seen.headers, dtypes)):
         yield finding(weights.kind, weights.detail, path=weights.path)
 
 
@@ -133,17 +135,17 @@ def _config(tree: Tree, seen: Seen) -> Iterator[Finding]:
 
 def _numbers(context: CheckContext[IntegrityLimits], seen: Seen) -> Iterator[Finding]:
     whole = {path: header for path, header in seen.headers.items() if not header.problems}
+    whole |= {path: plain_tensors(found) for path, found in seen.ggufs.items() if not found.problems}
     if not context.limits.numbers or not whole:
         return
     total = sum(tensor.size_bytes for header in whole.values() for tensor in header.tensors)
     family = seen.comparison.family
     with context.progress.task("read weights", total=total, unit="bytes") as task:
         for path, header in whole.items():
-            numbers = read_numbers(context.tree.location(path), header, advance=task.advance)
             problems = check_numbers(
                 path,
-                numbers,
-                norms_multiply=family is not None and not family.centred_norms,
+                read_numbers(context.tree.location(path), header, advance=task.advance),
+                norms_multiply=family is not None and not family.centred_norms and path in seen.headers,
                 may_be_constant=context.limits.may_be_constant,
             )
             for problem in problems:
@@ -154,13 +156,16 @@ def _numbers(context: CheckContext[IntegrityLimits], seen: Seen) -> Iterator[Fin
 def _coverage(context: CheckContext[IntegrityLimits], seen: Seen) -> Iterator[Coverage]:
     tree = context.tree
     yield Coverage(unit="files", seen=len(tree.files), total=len(tree.files) + len(tree.problems))
-    packed = sum(len(header.tensors) for header in seen.ggufs.values())
-    total = sum(len(header.tensors) for header in seen.headers.values()) + packed
+    in_blocks = sum(len(found.tensors) - len(plain_tensors(found).tensors) for found in seen.ggufs.values())
+    total = sum(len(header.tensors) for header in seen.headers.values())
+    total += sum(len(found.tensors) for found in seen.ggufs.values())
     excluded = []
     if not context.limits.numbers:
         excluded.append("the weights as numbers: the policy sets integrity.numbers to false")
-    if packed:
-        excluded.append("the numbers in GGUF files: their structure was read, their weights were not")
+    elif in_blocks:
+        excluded.append(
+            f"the numbers of {in_blocks} GGUF tensors: they are packed in blocks, of which the layout was read"
+        )
     if total:
         yield Coverage(unit="tensors", seen=seen.numbers_read, total=total, excluded=tuple(excluded))
 

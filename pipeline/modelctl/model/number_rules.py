@@ -13,7 +13,9 @@ import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
+from modelctl.model.gguf import GgufHeader
 from modelctl.model.numbers import TensorNumbers, is_float
+from modelctl.model.safetensors import DTYPE_BITS, Header, TensorInfo
 from modelctl.model.weights import WeightProblem
 
 _MASK = re.compile(r"mask|attn\.bias$", re.IGNORECASE)
@@ -49,6 +51,17 @@ def check_numbers(
     if halves and halves == zeros:
         detail = f"the second half of all {halves} LoRA pairs is zero: the adapter changes nothing"
         yield WeightProblem(path=path, kind="all-zero", detail=detail)
+
+
+def plain_tensors(found: GgufHeader) -> Header:
+    """The tensors of a GGUF file that hold plain numbers, as a header for `read_numbers`; blocks of packed weights are
+    left out."""
+    tensors = tuple(
+        TensorInfo(name=tensor.name, dtype=tensor.type, shape=tensor.shape, begin=tensor.begin, end=tensor.end)
+        for tensor in found.tensors
+        if tensor.type in DTYPE_BITS
+    )
+    return Header(tensors=tensors, metadata={}, data_start=found.data_start, problems=())
 
 
 def _special(path: str, name: str, found: TensorNumbers) -> Iterator[WeightProblem]:

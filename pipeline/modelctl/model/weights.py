@@ -56,6 +56,15 @@ def check_weights(config: ModelConfig, headers: Mapping[str, Header]) -> Iterato
     yield from _layers(config, tensors)
 
 
+def check_dtypes(headers: Mapping[str, Header], allowed: tuple[str, ...]) -> Iterator[WeightProblem]:
+    """Per file the types of matrices that a policy does not allow; an empty list allows all."""
+    for path, header in headers.items() if allowed else ():
+        counts = Counter(tensor.dtype for tensor in header.tensors if len(tensor.shape) > 1)
+        for dtype in sorted(counts.keys() - set(allowed)):
+            detail = f"{counts[dtype]} matrices are {dtype}, the policy's integrity.dtypes are {', '.join(allowed)}"
+            yield WeightProblem(path=path, kind="dtype", detail=detail)
+
+
 def dtype_shares(headers: Mapping[str, Header]) -> dict[str, int]:
     """Stored bytes by dtype, the largest first."""
     counts: Counter[str] = Counter()
