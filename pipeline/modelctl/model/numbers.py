@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 2 << 20
 """Bytes read at a time: small enough for a processor's cache. A multiple of 8, so that no element is cut."""
-JOB_BYTES = 8 << 20
+JOB_BYTES = 32 << 20
 JOB_PIECES = 512
 """The most that a thread takes at a time."""
+MAX_THREADS = 16
+"""More wait for memory, and each has a buffer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +128,9 @@ def read_numbers(
     """What the elements of each tensor are, in the order of the file; empty tensors are left out.
 
     `header` is that of the file, without problems; `advance` is told the bytes read, from several threads. `threads`
-    is one a core by default. Raises `OSError` when the file can't be read or has become shorter.
+    is one a core by default, `MAX_THREADS` at most. Raises `OSError` when the file can't be read or has become shorter.
     """
-    count = threads or os.cpu_count() or 1
+    count = threads or min(os.cpu_count() or 1, MAX_THREADS)
     jobs = _jobs(header)
     buffers: SimpleQueue[bytearray] = SimpleQueue()
     for _ in range(count):
