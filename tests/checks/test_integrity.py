@@ -532,3 +532,14 @@ def test_a_cache_snapshot_passes_as_the_plain_folder_does(model: Path, tmp_path:
 def test_the_check_keeps_to_its_protocol() -> None:
     assert (CHECK.id, CHECK.scope) == ("integrity", "tree")
     assert CHECK.decides
+
+
+def test_a_policy_may_demand_a_pinned_commit_and_a_known_owner(model: Path, tmp_path: Path) -> None:
+    limits = IntegrityLimits(require_pinned=True, owners=("acme",))
+    context = tree_context(model, limits, scratch=tmp_path / "scratch")
+    source = replace(context.source, kind="hub", repo_id="other/tiny", asked_revision="main", commit=COMMIT)
+    seen = CHECK.run(replace(context, source=source))
+    assert {item.rule for item in seen.findings} == {"integrity.unpinned", "integrity.owner"}
+    pinned = replace(source, repo_id="acme/tiny", asked_revision=COMMIT)
+    assert CHECK.run(replace(context, source=pinned)).findings == ()
+    assert CHECK.run(replace(context, source=source, role="served")).findings == (), "what we made has no owner"

@@ -27,6 +27,7 @@ from modelctl.model.files import WeightFormat, check_content, check_extent, chec
 from modelctl.model.kinds import ADAPTER_WEIGHTS, kinds_of
 from modelctl.model.number_rules import check_numbers, plain_tensors
 from modelctl.model.numbers import read_numbers
+from modelctl.model.provenance import provenance_problems
 from modelctl.model.shards import check_indexes
 from modelctl.model.tree import Tree
 from modelctl.model.weights import check_dtypes, check_weights
@@ -45,6 +46,10 @@ class IntegrityLimits(CheckLimits):
     """Read every weight: NaN, Inf, all zero, constant. Without it a report says that they were not read."""
     may_be_constant: tuple[str, ...] = ()
     """Shell patterns of the names of tensors that may be all zero or constant."""
+    require_pinned: bool = False
+    """Whether a Hub repository must be named by a full commit, and not by a branch or a tag."""
+    owners: tuple[str, ...] = ()
+    """Owners whose Hub repositories may be a source or an upstream; none named allows all."""
     max_files: Annotated[int, Field(ge=1)] = 10_000
     max_bytes: Annotated[int, Field(ge=1)] = 4 << 40
 
@@ -76,6 +81,7 @@ class Integrity:
             files += compare_upstream(tree, upstream)
         findings = [finding(item.kind, item.detail, path=item.path, remedy=PATH_REMEDY) for item in tree.problems]
         findings += [finding(item.kind, item.detail, path=item.path) for item in files]
+        findings += _provenance(context)
         findings += _structure(tree, seen, limits.dtypes)
         findings += _config(tree, seen)
         findings += _numbers(context, seen)
@@ -95,6 +101,13 @@ class Integrity:
 
 
 CHECK = Integrity()
+
+
+def _provenance(context: CheckContext[IntegrityLimits]) -> Iterator[Finding]:
+    if context.role == "source":
+        limits = context.limits
+        for item in provenance_problems(context.source, require_pinned=limits.require_pinned, owners=limits.owners):
+            yield finding(item.kind, item.detail, path=None, remedy=item.remedy)
 
 
 def _structure(tree: Tree, seen: Seen, dtypes: tuple[str, ...]) -> Iterator[Finding]:
