@@ -130,6 +130,17 @@ def test_a_zip_without_its_directory_is_broken(tmp_path: Path) -> None:
         members(put(tmp_path, PACKED["zip"][:60]), budget(), tmp_path)
 
 
+def test_a_zip_of_a_later_format_or_with_a_nameless_member_is_broken(tmp_path: Path) -> None:
+    """Python's zipfile raises NotImplementedError and IndexError for these."""
+    directory = PACKED["zip"].rindex(b"PK\1\2")
+    later, nameless = bytearray(PACKED["zip"]), bytearray(PACKED["zip"])
+    later[directory + 6] = 84  # the version that is needed to read it
+    nameless[directory + 28 : directory + 32] = b"\0\0\1\0"  # the name's one byte belongs to the extra field now
+    for content in (later, nameless):
+        with pytest.raises(UnreadableError, match="broken zip"):
+            members(put(tmp_path, bytes(content)), budget(), tmp_path)
+
+
 def test_a_wrong_checksum_names_the_member(tmp_path: Path) -> None:
     content = bytearray(zipped({"archive/data.pkl": CONTENT, "b": b"fine"}, method=zipfile.ZIP_STORED))
     content[60] ^= 1

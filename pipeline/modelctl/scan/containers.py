@@ -49,6 +49,13 @@ _CLOSED = (
 )
 """Containers that are recognised and not opened here."""
 
+_BROKEN = (
+    OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, ValueError,
+    NotImplementedError, IndexError,
+)  # fmt: skip
+"""What the standard library raises for broken containers; the last two for a zip that asks for a later version of the
+format, and for a member whose name is empty."""
+
 
 class UnreadableError(Exception):
     """An archive, or one of its members, that can't be looked into; the message says why."""
@@ -125,7 +132,7 @@ def unpack(location: Path, kind: Kind, *, budget: Budget, scratch: Path) -> Iter
         else:
             with _opened(location, kind) as stream, _spooled(stream, budget, scratch) as unpacked:
                 yield Member(name="content", location=unpacked)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, ValueError) as error:
+    except _BROKEN as error:
         raise UnreadableError(f"a broken {kind} archive: {error}") from error
 
 
