@@ -39,6 +39,23 @@ def secret(proposal: Proposal) -> Iterator[str]:
 
 
 @pytest.mark.services
+def test_an_admission_of_a_published_release_says_whether_it_serves_these_bytes(
+    proposal: Proposal, secret: str
+) -> None:
+    published = modelctl("publish", "tiny@1.0.0", "--report", proposal.report, cwd=proposal.root)
+    assert published.returncode == 0, published.stderr
+    same = modelctl("admit", "tiny@1.0.0", "--check", "code", cwd=proposal.root)
+    assert same.returncode == 0, same.stderr
+    assert "tiny@1.0.0 is published already, with the bytes that were judged here" in " ".join(same.stdout.split())
+    assert "next: modelctl publish" not in same.stdout
+    (proposal.root / "model" / "config.json").write_text('{"a": 1}')
+    other = modelctl("admit", "tiny@1.0.0", "--check", "code", cwd=proposal.root)
+    words = " ".join(other.stdout.split())
+    assert "is published already, with other bytes" in words
+    assert "modelctl pull tiny@1.0.0 brings those that are served" in words
+
+
+@pytest.mark.services
 def test_from_proposed_to_pulled(proposal: Proposal, secret: str, tmp_path: Path) -> None:
     said: list[str] = []
 

@@ -8,18 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from modelctl.errors import InputError
+from modelctl.errors import CannotDecideError, InputError, RefusedError
 from modelctl.model.release import Source
 from modelctl.model.sources import Snapshot, resolve_source
 from modelctl.model.tree import scan_tree
+from modelctl.progress import SILENT, Progress
 from tests.support.hub import LocalHub
 from tests.support.models import tiny_llama
+from tests.support.progress import Notes
 
 COMMIT = "a" * 40
 
 
-def resolve(source: str | Source, base: Path) -> Snapshot:
-    return resolve_source(source, base=base, store=base / "store")
+def resolve(source: str | Source, base: Path, *, progress: Progress = SILENT, upstream: str | None = None) -> Snapshot:
+    return resolve_source(source, base=base, store=base / "store", progress=progress, upstream=upstream)
 
 
 def cache_snapshot(root: Path, *, shared: bool) -> Path:
@@ -50,9 +52,24 @@ def test_a_folder_relative_to_the_base(tmp_path: Path) -> None:
     assert resolve(str(tmp_path / "model"), Path("/")).tree.digest == snapshot.tree.digest
 
 
-def test_a_folder_outranks_a_hub_id_of_the_same_name(tmp_path: Path) -> None:
+def test_a_folder_outranks_a_hub_id_of_the_same_name_and_says_how_to_name_the_other(tmp_path: Path) -> None:
     tiny_llama(tmp_path / "acme" / "tiny")
-    assert resolve("acme/tiny", tmp_path).kind == "folder"
+    notes = Notes()
+    assert resolve("acme/tiny", tmp_path, progress=notes).kind == "folder"
+    assert "the folder is taken; hub:acme/tiny names the repository at the Hub" in notes.lines[0]
+    assert notes.lines[1] == "acme/tiny is understood as folder acme/tiny"
+    plain = Notes()
+    resolve("./acme/tiny", tmp_path, progress=plain)
+    assert len(plain.lines) == 1
+
+
+def test_a_scheme_asks_the_hub_though_there_is_a_folder(tmp_path: Path, hub: LocalHub) -> None:
+    folder = tiny_llama(tmp_path / "acme" / "tiny")
+    commit = hub.push("acme/tiny", {path.name: path.read_bytes() for path in folder.iterdir()})
+    found = resolve("hub:acme/tiny", tmp_path)
+    assert (found.kind, found.commit, found.asked_revision) == ("hub", commit, "main")
+    with pytest.raises(InputError, match="names no Hub repository"):
+        resolve("hub:tiny", tmp_path)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -137,3 +154,51 @@ def test_a_release_folder_with_an_upstream_carries_its_listing(tmp_path: Path, m
     assert snapshot.upstream is not None
     assert set(snapshot.upstream.files) == set(snapshot.tree.by_path)
     assert hub_snapshot.tree.digest == snapshot.tree.digest
+
+
+def test_a_folder_is_compared_with_the_official_listing_that_a_person_names(tmp_path: Path, hub: LocalHub) -> None:
+    folder = tiny_llama(tmp_path / "model")
+    commit = hub.push("acme/tiny", {path.name: path.read_bytes() for path in folder.iterdir()})
+    for revision in (commit, "main"):
+        found = resolve("model", tmp_path, upstream=f"acme/tiny@{revision}")
+        assert found.upstream is not None
+        assert found.description == f"folder model, compared with acme/tiny@{commit}"
+        assert (found.repo_id, found.asked_revision, found.commit) == ("acme/tiny", revision, commit)
+    assert not [line for line in hub.requests if "/resolve/" in line]
+
+
+def test_what_can_not_be_compared(tmp_path: Path, hub: LocalHub) -> None:
+    folder = tiny_llama(tmp_path / "model")
+    commit = hub.push("acme/tiny", {path.name: path.read_bytes() for path in folder.iterdir()})
+    with pytest.raises(InputError, match="is an official repository itself") as caught:
+        resolve("acme/tiny", tmp_path, upstream=f"acme/tiny@{commit}")
+    assert "--upstream" in str(caught.value.remedy)
+    for text in ("acme/tiny", "acme", "", "acme/tiny@"):
+        with pytest.raises(InputError, match="wanted ORG/NAME@COMMIT"):
+            resolve("model", tmp_path, upstream=text)
+    with pytest.raises(InputError, match="has no revision"):
+        resolve("model", tmp_path, upstream=f"acme/tiny@{'b' * 40}")
+
+
+def test_an_official_listing_that_is_out_of_reach_decides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny_llama(tmp_path / "model")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    with pytest.raises(CannotDecideError, match="cannot reach"):
+        resolve("model", tmp_path, upstream=f"acme/tiny@{COMMIT}")
+
+
+def test_a_release_file_may_pin_the_digest_of_any_source(tmp_path: Path) -> None:
+    digest = scan_tree(tiny_llama(tmp_path / "model")).digest
+    assert resolve(Source(folder=Path("model"), digest=digest), tmp_path).tree.digest == digest
+    (tmp_path / "model" / "config.json").write_text("{}")
+    with pytest.raises(RefusedError, match=f"the release file pins {digest}") as caught:
+        resolve(Source(folder=Path("model"), digest=digest), tmp_path)
+    assert caught.value.remedy
+
+
+def test_a_hub_cache_says_which_repository_it_holds(tmp_path: Path) -> None:
+    found = resolve(str(cache_snapshot(tmp_path, shared=False)), tmp_path)
+    assert (found.repo_id, found.commit, found.asked_revision) == ("acme/tiny", COMMIT, None)

@@ -148,7 +148,7 @@ def _pull(program: Path, workspace: Path, pointer: Pointer, progress: Progress) 
     with (
         progress.task(f"dvc pull {pointer.path.name}", total=pointer.size_bytes, unit="bytes") as task,
         subprocess.Popen(
-            [str(program), "pull", "--quiet", pointer.path.name],
+            [str(program), "pull", pointer.path.name],
             cwd=workspace,
             env=environ,
             stdin=subprocess.DEVNULL,
