@@ -66,11 +66,10 @@ def test_a_whole_file_has_no_problem(tmp_path: Path) -> None:
         gguf(version=2),
         gguf([ARCHITECTURE]),
         gguf([], [A, B], DATA[:52]),
-        gguf([], [tensor("empty", (0, 7), 0, 0), A], DATA[:32]),
         gguf([], [tensor("scalar", (), 0, 0)], bytes(4)),
         gguf([WIDE], [A, tensor("b", (32,), 3, 64)], bytes(128), alignment=64),
     ],
-    ids=["version 2", "no tensors", "last padding left out", "empty tensor", "scalar", "alignment 64"],
+    ids=["version 2", "no tensors", "last padding left out", "scalar", "alignment 64"],
 )
 def test_what_the_format_allows(tmp_path: Path, content: bytes) -> None:
     assert read(tmp_path, content).problems == ()
@@ -134,7 +133,8 @@ def test_what_the_format_allows(tmp_path: Path, content: bytes) -> None:
         (gguf([], [tensor("a", (8,), 0, 32)], bytes(64)), "hole: 32 unexplained bytes before tensor 'a'"),
         (gguf([], [tensor("b", (8,), 0, 32), A], bytes(64)), "order: tensor 'a' at 0 is described after 'b' at 32"),
         (gguf([], [A, B], DATA[:51]), "past-end: tensor 'b' at 32 to 52 ends past the file's 51 data bytes"),
-        (gguf([], [tensor("e", (0,), 0, 0)], filler=b""), "past-end: tensor data begins at"),
+        (gguf([], [tensor("a", (8,), 0, 0)], filler=b""), "past-end: tensor 'a' at 0 to 32 ends past"),
+        (gguf([], [tensor("a", (8, 0), 0, 0)]), "shape: tensor 'a' of shape [8, 0] has no elements"),
         (gguf([], [A], bytes(33)), "trailing-bytes: 1 bytes after the last tensor"),
         (gguf([ARCHITECTURE]) + bytes(99), "trailing-bytes:"),
         (gguf([], [A, B], DATA[:-1] + b"\1"), "padding: bytes"),
@@ -250,6 +250,8 @@ def test_block_sizes_are_those_of_the_reference_library() -> None:
     from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
     for kind, sizes in GGML_QUANT_SIZES.items():
+        if kind is GGMLQuantizationType.Q8_1:
+            continue  # ggml's own reader takes 36 bytes, the package says 40; no file of weights has it
         assert GGML_TYPES[int(kind)] == (GGMLQuantizationType(kind).name, *sizes)
 
 
