@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from importlib.metadata import version
+from itertools import chain
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -25,6 +26,7 @@ from modelctl.model.config import CONFIG_NAME, load_config
 from modelctl.model.content import ContentKind
 from modelctl.model.files import WeightFormat, check_content, check_extent, check_stray, compare_upstream
 from modelctl.model.kinds import ADAPTER_WEIGHTS, kinds_of
+from modelctl.model.listing import Upstream
 from modelctl.model.number_rules import check_numbers, plain_tensors
 from modelctl.model.numbers import read_numbers
 from modelctl.model.provenance import provenance_problems
@@ -75,16 +77,15 @@ class Integrity:
         tree, limits = context.tree, context.limits
         upstream = context.source.upstream if context.role == "source" else None
         seen = read_files(tree, progress=context.progress, formats=limits.formats)
-        files = [*check_stray(tree, upstream), *check_content(tree, seen.contents, limits.formats)]
-        files += check_extent(tree, max_files=limits.max_files, max_bytes=limits.max_bytes)
-        if upstream is not None:
-            files += compare_upstream(tree, upstream)
-        findings = [finding(item.kind, item.detail, path=item.path, remedy=PATH_REMEDY) for item in tree.problems]
-        findings += [finding(item.kind, item.detail, path=item.path) for item in files]
-        findings += _provenance(context)
-        findings += _structure(tree, seen, limits.dtypes)
-        findings += _config(tree, seen)
-        findings += _numbers(context, seen)
+        findings = capped(
+            chain(
+                _provenance(context),
+                _files(tree, limits, upstream, seen),
+                _structure(tree, seen, limits.dtypes),
+                _config(tree, seen),
+                _numbers(context, seen),
+            )
+        )
         rows = [
             {"path": e.path, "size_bytes": e.size_bytes, "sha256": e.sha256, "content": seen.contents[e.path]}
             for e in tree.files
@@ -92,7 +93,7 @@ class Integrity:
         context.evidence.keep(f"files-{context.role}.json", (json.dumps(rows, indent=1) + "\n").encode())
         return Observation(
             coverage=tuple(_coverage(context, seen)),
-            findings=capped(findings),
+            findings=findings,
             undecided=tuple(_undecided(context)),
             measurements=measurements(tree, seen, upstream),
             warnings=tuple(_warnings(context, seen)),
@@ -108,6 +109,18 @@ def _provenance(context: CheckContext[IntegrityLimits]) -> Iterator[Finding]:
         limits = context.limits
         for item in provenance_problems(context.source, require_pinned=limits.require_pinned, owners=limits.owners):
             yield finding(item.kind, item.detail, path=None, remedy=item.remedy)
+
+
+def _files(tree: Tree, limits: IntegrityLimits, upstream: Upstream | None, seen: Seen) -> Iterator[Finding]:
+    for item in tree.problems:
+        yield finding(item.kind, item.detail, path=item.path, remedy=PATH_REMEDY)
+    for problem in chain(
+        compare_upstream(tree, upstream) if upstream is not None else (),
+        check_stray(tree, upstream),
+        check_content(tree, seen.contents, limits.formats),
+        check_extent(tree, max_files=limits.max_files, max_bytes=limits.max_bytes),
+    ):
+        yield finding(problem.kind, problem.detail, path=problem.path)
 
 
 def _structure(tree: Tree, seen: Seen, dtypes: tuple[str, ...]) -> Iterator[Finding]:
