@@ -47,7 +47,7 @@ GGML_TYPES: Mapping[int, tuple[str, int, int]] = {
 }  # fmt: skip
 """Number in the file → name, elements of a block, bytes of a block; those between are formats that ggml removed.
 
-Q8_1 has 36 bytes in ggml's own reader and 40 in its Python package; the reader decides.
+Q8_1 has 36 bytes in ggml's own reader and 40 in its Python package; the reader decides."""
 
 
 @dataclass(frozen=True, kw_only=True)
