@@ -53,7 +53,7 @@ def install() -> None:
     subprocess.run([sys.executable, "-m", "venv", str(HOME)], check=True)
     pip = [str(HOME / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *PACKAGES]
     if subprocess.run(pip, check=False).returncode:
-        raise SystemExit("bench: the peers could not be installed; make bench BENCH='--without peers' leaves them out")
+        raise SystemExit("bench: the peers could not be installed; bench/measure.py --without peers leaves them out")
 
 
 def rows(folder: Path, *, rounds: int, size_mb: int) -> list[Row]:

@@ -63,22 +63,22 @@ def hash_file(path: Path, advance: Advance = _ignore) -> str:
 def hash_files(locations: Sequence[str], *, on_bytes: Advance = _ignore, on_files: Advance = _ignore) -> list[Outcome]:
     """The outcome for each of many plain files, in their order; the callbacks are told of bytes and of files done."""
     cores = len(os.sched_getaffinity(0))
-    outcomes: list[Outcome | None] = []
-    for line in _small(locations, min(cores, len(locations) // FILES_A_PROCESS), on_files):
-        if line == LARGER:
-            outcomes.append(None)
-        elif line.startswith(FAILED):
-            outcomes.append(NotHashed(line[1:].decode()))
-        else:
-            size = int(line[65:])
-            outcomes.append(Hashed(line[:64].decode(), size))
-            on_bytes(size)
+    lines = _small(locations, min(cores, len(locations) // FILES_A_PROCESS), on_files)
+    outcomes = [_outcome(line) for line in lines]
+    on_bytes(sum([outcome.size_bytes for outcome in outcomes if isinstance(outcome, Hashed)]))
     large = [number for number, outcome in enumerate(outcomes) if outcome is None]
     large.sort(key=lambda number: _size(locations[number]), reverse=True)
     with ThreadPoolExecutor(cores) as pool:
         for number, outcome in zip(large, pool.map(lambda n: _large(locations[n], on_bytes), large), strict=True):
             outcomes[number] = outcome
     return [outcome for outcome in outcomes if outcome is not None]
+
+
+def _outcome(line: bytes) -> Outcome | None:
+    """What a worker's line says, None for a file that it left because of its size."""
+    if line[64:65] == b" ":
+        return Hashed(line[:64].decode(), int(line[65:]))
+    return None if line == LARGER else NotHashed(line.removeprefix(FAILED).decode())
 
 
 def _small(locations: Sequence[str], processes: int, on_files: Advance) -> Iterator[bytes]:

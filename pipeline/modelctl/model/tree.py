@@ -48,8 +48,8 @@ class Tree:
 
         Paths hold no NUL, so two different lists never give the same input.
         """
-        named = sorted([(_utf8(entry.path), entry.size_bytes, _utf8(entry.sha256)) for entry in self.files])
-        listing = b"".join([b"%b\0%d\0%b\n" % item for item in named])
+        entries = sorted(self.files, key=lambda entry: _utf8(entry.path))
+        listing = _utf8("".join([f"{item.path}\0{item.size_bytes}\0{item.sha256}\n" for item in entries]))
         return DIGEST_PREFIX + hashlib.sha256(listing).hexdigest()
 
     @cached_property

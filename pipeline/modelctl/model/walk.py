@@ -56,8 +56,18 @@ def walk(root: Path, link_roots: Sequence[Path] = ()) -> Listing:
         try:
             with os.scandir(f"{root}/{folder}") as entries:
                 for entry in entries:
-                    _look(entry, folder, folders, files, problems, allowed)
-                    if max(len(files) + len(problems), len(folders) - 1) > MAX_FILES:
+                    path = folder + entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(path + "/")
+                    elif entry.is_file(follow_symlinks=False) and path.isprintable():
+                        files.append((path, entry.path))
+                    else:
+                        found = _unusual(entry, path, allowed)
+                        if isinstance(found, PathProblem):
+                            problems.append(found)
+                        else:
+                            files.append(found)
+                    if len(files) > MAX_FILES or len(problems) > MAX_FILES or len(folders) > MAX_FILES + 1:
                         raise InputError(f"{root}: more than {MAX_FILES} files", remedy="name the model's own folder")
         except OSError as error:
             detail = f"the folder cannot be listed: {error.strerror or error}"
@@ -68,28 +78,15 @@ def walk(root: Path, link_roots: Sequence[Path] = ()) -> Listing:
     return Listing(files=files, problems=problems)
 
 
-def _look(
-    entry: os.DirEntry[str],
-    folder: str,
-    folders: list[str],
-    files: list[tuple[str, str]],
-    problems: list[PathProblem],
-    allowed: Sequence[Path],
-) -> None:
-    path = folder + entry.name
-    if entry.is_dir(follow_symlinks=False):
-        folders.append(path + "/")
-    elif not path.isprintable() and _UNSHOWABLE.search(path):
+def _unusual(entry: os.DirEntry[str], path: str, allowed: Sequence[Path]) -> tuple[str, str] | PathProblem:
+    """Whether what has a name with rare characters, or is neither file nor folder, is a file of the repository."""
+    if _UNSHOWABLE.search(path):
         detail = "unprintable or undecodable name"
-        problems.append(PathProblem(path=_shown(path), kind="control-characters", detail=detail))
-    elif entry.is_file(follow_symlinks=False):
-        files.append((path, entry.path))
-    else:
-        target = _target(entry.path, path, allowed)
-        if isinstance(target, PathProblem):
-            problems.append(target)
-        else:
-            files.append((path, target))
+        return PathProblem(path=_shown(path), kind="control-characters", detail=detail)
+    if entry.is_file(follow_symlinks=False):
+        return path, entry.path
+    target = _target(entry.path, path, allowed)
+    return target if isinstance(target, PathProblem) else (path, target)
 
 
 def _target(location: str, path: str, allowed: Iterable[Path]) -> str | PathProblem:
