@@ -177,6 +177,13 @@ class TestARealServer:
         with pytest.raises(InputError, match="no object") as caught:
             resolve(client, f"s3://{bucket}/tiny/1.0.1", tmp_path)
         assert caught.value.remedy == f"did you mean s3://{bucket}/tiny/1.0.0?"
+        for wrong, remedy in (
+            ("tinny/1.0.0", f"did you mean s3://{bucket}/tiny?"),
+            ("tiny/nothing/like/it", f"s3://{bucket}/tiny holds 1.0.0"),
+        ):
+            with pytest.raises(InputError, match="no object") as caught:
+                resolve(client, f"s3://{bucket}/{wrong}", tmp_path)
+            assert caught.value.remedy == remedy
         with pytest.raises(InputError, match="is one object"):
             resolve(client, f"s3://{bucket}/tiny/1.0.0/config.json", tmp_path)
         with pytest.raises(InputError, match="does not exist"):
@@ -219,6 +226,9 @@ def test_hostile_keys_are_problems_and_nothing_leaves_the_folder(moto: str, mode
     for key in ("a\\..\\b", "a//b", "sub", "new\x7fline", "CONFIG.json"):
         put(client, bucket, f"tiny/1.0.0/{key}", b"evil")
     put(client, bucket, "tiny/1.0.0/marker/", b"")
+    put(client, bucket, "marked/1/", b"")
+    with pytest.raises(InputError, match="no object"):
+        resolve(client, f"s3://{bucket}/marked/1", tmp_path)
     notes = Notes()
     found = resolve(client, f"s3://{bucket}/tiny/1.0.0", tmp_path, progress=notes)
     kinds = {problem.path: problem.kind for problem in found.tree.problems}

@@ -52,6 +52,9 @@ class S3Client:
     secret_key: str | None = field(default=None, repr=False)
     region: str | None = None
     ca_file: Path | None = None
+    silence_s: float = 300.0
+    """Longest silence of the server, in seconds; putting a large object together takes it minutes."""
+    retries: int = 5
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.endpoint)
@@ -98,12 +101,16 @@ class S3Client:
         import urllib3
 
         return urllib3.PoolManager(
-            timeout=urllib3.Timeout(connect=10, read=300),
+            timeout=urllib3.Timeout(connect=10, read=self.silence_s),
             maxsize=10,
             cert_reqs="CERT_REQUIRED",
             ca_certs=str(self.ca_file) if self.ca_file else None,
             retries=urllib3.Retry(
-                total=5, connect=2, other=0, backoff_factor=0.2, status_forcelist=[500, 502, 503, 504]
+                total=self.retries,
+                connect=min(2, self.retries),
+                other=0,
+                backoff_factor=0.2,
+                status_forcelist=[500, 502, 503, 504],
             ),
         )
 

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from modelctl.documents import nearest
 from modelctl.errors import InputError
@@ -141,17 +142,23 @@ def _folders_of(paths: Iterable[str]) -> set[str]:
 
 def _nothing(client: S3Client, where: S3Prefix) -> InputError:
     """The error for a prefix without objects, naming the one that may have been meant."""
-    parent, _, name = where.prefix.rstrip("/").rpartition("/")
-    parent = f"{parent}/" if parent else ""
-    names: list[str] = []
-    for key in client.folders(where.bucket, parent):
-        if key == parent + name:
-            return InputError(f"{where} is one object, wanted a model's folder", remedy="name the prefix that holds it")
-        names.append(key.removeprefix(parent).rstrip("/"))
-        if len(names) == MAX_SUGGESTIONS:
-            break
-    close = nearest(name, names)
+    above, _, name = where.prefix.rstrip("/").rpartition("/")
+    names = _names(client, where.bucket, f"{above}/" if above else "")
+    if name and name in names:
+        return InputError(f"{where} is one object, wanted a model's folder", remedy="name the prefix that holds it")
+    names = [item.rstrip("/") for item in names]
+    while not names and above:
+        above, _, name = above.rpartition("/")
+        names = [item.rstrip("/") for item in _names(client, where.bucket, f"{above}/" if above else "")]
+    close, parent = nearest(name, names), f"s3://{where.bucket}/{above}".rstrip("/")
+    there = ", ".join(ascii(item)[1:-1] for item in names[:5]) + (" …" if len(names) > 5 else "")
     return InputError(
         f"{where}: no object of {client.place(where.bucket)} begins with that",
-        remedy=f"did you mean s3://{where.bucket}/{parent}{close}?" if close else "check the prefix",
+        remedy=f"did you mean {parent}/{close}?" if close else f"{parent} holds {there or 'nothing'}",
     )
+
+
+def _names(client: S3Client, bucket: str, prefix: str) -> list[str]:
+    """What the first thousand keys that begin with `prefix` go on with, folders with a slash at the end."""
+    keys = islice(client.folders(bucket, prefix), MAX_SUGGESTIONS)
+    return [key.removeprefix(prefix) for key in keys if key != prefix]

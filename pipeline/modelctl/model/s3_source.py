@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from typing import BinaryIO
@@ -28,6 +28,8 @@ from modelctl.model.tree import hash_file
 from modelctl.progress import Progress, Task
 
 WORKERS = 4
+SILENCE_S = 30.0
+"""Longest silence of the server while it is read from, in seconds, and so until Ctrl-C is heeded."""
 ATTEMPTS = 4
 """How often a connection may break in a row without a byte between."""
 
@@ -42,7 +44,8 @@ def fetch_prefix(client: S3Client, listing: S3Listing, root: Path, progress: Pro
         for name in ("blobs", "s3"):
             (root / name).mkdir(parents=True, exist_ok=True)
         with progress.task(f"download {listing.where}", total=listing.size_bytes, unit="bytes") as task:
-            worker = _Worker(client=client, bucket=listing.where.bucket, root=root, task=task)
+            brisk = replace(client, silence_s=SILENCE_S, retries=1)
+            worker = _Worker(client=brisk, bucket=listing.where.bucket, root=root, task=task)
             require_space(root, sum(worker.missing_bytes(item) for item in listing.files.values()))
             blobs = _fetch_all(worker, listing)
         if list_prefix(client, listing.where).state != listing.state:
