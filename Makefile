@@ -40,7 +40,7 @@ format: ## let ruff mend what it can
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-bench: ## start-up and hashing, measured beside well-known tools
+bench: ## start-up, hashing, trees and weights, measured beside well-known tools
 	@$(SETUP) core
 	$(BIN)/python bench/measure.py
 
