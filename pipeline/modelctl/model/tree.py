@@ -7,8 +7,10 @@ thing is a `PathProblem`, never silently left out.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -82,7 +84,11 @@ def scan_tree(
     """
     if not root.is_dir():
         raise InputError(f"{root}: not a folder", remedy="name a folder with config.json and *.safetensors in it")
-    root = root.resolve()
+    with _no_search_for_cycles():
+        return _scan(root.resolve(), link_roots, progress, label)
+
+
+def _scan(root: Path, link_roots: Sequence[Path], progress: Progress, label: str) -> Tree:
     listing = walk(root, [path.resolve() for path in link_roots])
     if not listing.files and not listing.problems:
         raise InputError(
@@ -104,6 +110,18 @@ def scan_tree(
             kind = "sparse-giant" if outcome.sparse else "unreadable"
             problems.append(PathProblem(path=path, kind=kind, detail=outcome.detail))
     return Tree(root=root, files=tuple(files), problems=tuple(problems))
+
+
+@contextmanager
+def _no_search_for_cycles() -> Iterator[None]:
+    """Keep Python from looking for cycles among hundreds of thousands of new tuples and texts, which have none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _utf8(text: str) -> bytes:
