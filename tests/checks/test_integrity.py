@@ -210,6 +210,19 @@ def test_only_allowed_formats(model: Path) -> None:
     assert rules(model, limits=IntegrityLimits(formats=("gguf",))) == {"format"}
 
 
+def test_a_policy_may_allow_pickles_which_are_hashed_and_never_loaded(model: Path) -> None:
+    (model / "model.safetensors").unlink()
+    with zipfile.ZipFile(model / "pytorch_model.bin", "w") as target:
+        target.writestr("archive/data.pkl", PICKLE)
+    assert rules(model) == {"format", "no-weights"}
+    allowed = IntegrityLimits(formats=("safetensors", "pytorch"))
+    seen = observe(model, limits=allowed)
+    assert seen.findings == ()
+    assert any("pickles are never loaded" in sentence for item in seen.coverage for sentence in item.excluded)
+    (model / "pytorch_model.bin").rename(model / "config.p")
+    assert rules(model, limits=allowed) == {"format", "no-weights"}, "a name that torch.save would not give"
+
+
 LLAMA = [entry("general.architecture", 8, text("llama"))]
 
 

@@ -24,7 +24,14 @@ from modelctl.model.adapter import check_adapters
 from modelctl.model.architecture import compare_architecture
 from modelctl.model.config import CONFIG_NAME, load_config
 from modelctl.model.content import ContentKind
-from modelctl.model.files import WeightFormat, check_content, check_extent, check_stray, compare_upstream
+from modelctl.model.files import (
+    WeightFormat,
+    check_content,
+    check_extent,
+    check_stray,
+    compare_upstream,
+    is_pytorch,
+)
 from modelctl.model.kinds import ADAPTER_WEIGHTS, kinds_of
 from modelctl.model.listing import Upstream
 from modelctl.model.number_rules import check_numbers, plain_tensors
@@ -41,7 +48,8 @@ class IntegrityLimits(CheckLimits):
     require_upstream: bool = False
     """Without an upstream listing to compare with, do not decide."""
     formats: tuple[WeightFormat, ...] = ("safetensors", "gguf")
-    """Weight formats that may be in the repository."""
+    """Weight formats that may be in the repository. `pytorch` (`.bin`, `.pt`) is a pickle: here nothing but its hash is
+    looked at, and the malware check decides what it may run."""
     dtypes: tuple[str, ...] = ()
     """Types, as safetensors names them, that matrices may have; none named allows all that config.json declares."""
     numbers: bool = True
@@ -82,7 +90,7 @@ class Integrity:
                 _provenance(context),
                 _files(tree, limits, upstream, seen),
                 _structure(tree, seen, limits.dtypes),
-                _config(tree, seen),
+                _config(tree, seen, limits.formats),
                 _numbers(context, seen),
             )
         )
@@ -136,11 +144,12 @@ def _structure(tree: Tree, seen: Seen, dtypes: tuple[str, ...]) -> Iterator[Find
         yield finding(weights.kind, weights.detail, path=weights.path)
 
 
-def _config(tree: Tree, seen: Seen) -> Iterator[Finding]:
+def _config(tree: Tree, seen: Seen, formats: tuple[WeightFormat, ...]) -> Iterator[Finding]:
     """config.json and what the weights say to it; fills in `config`, `kinds` and `comparison`."""
     found = set(seen.contents.values())
-    if not found & {ContentKind.SAFETENSORS, ContentKind.GGUF}:
-        yield finding("no-weights", "no file holds safetensors or GGUF weights", path=None)
+    pickled = "pytorch" in formats and any(is_pytorch(path, kind) for path, kind in seen.contents.items())
+    if not pickled and not found & {ContentKind.SAFETENSORS, ContentKind.GGUF}:
+        yield finding("no-weights", f"no file holds weights of an allowed format ({', '.join(formats)})", path=None)
     try:
         seen.config = load_config(tree) if CONFIG_NAME in tree.by_path else None
         seen.kinds = kinds_of(tree, seen.config)
@@ -192,7 +201,10 @@ def _coverage(context: CheckContext[IntegrityLimits], seen: Seen) -> Iterator[Co
         excluded.append(
             f"the numbers of {in_blocks} GGUF tensors: they are packed in blocks, of which the layout was read"
         )
-    if total:
+    pickles = [path for path, kind in seen.contents.items() if is_pytorch(path, kind)]
+    if pickles and "pytorch" in context.limits.formats:
+        excluded.append(f"the tensors of {', '.join(sorted(pickles)[:5])}: pickles are never loaded, only hashed")
+    if total or excluded:
         yield Coverage(unit="tensors", seen=seen.numbers_read, total=total, excluded=tuple(excluded))
 
 

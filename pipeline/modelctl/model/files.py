@@ -15,7 +15,7 @@ from modelctl.model.content import ARCHIVES, SERIALIZED, WINDOW_BYTES, ContentKi
 from modelctl.model.listing import Upstream, UpstreamFile, file_digest
 from modelctl.model.tree import FileEntry, Tree
 
-WeightFormat = Literal["safetensors", "gguf"]
+WeightFormat = Literal["safetensors", "gguf", "pytorch"]
 IGNORED: tuple[str, ...] = ()
 """Patterns of files that are not looked at: none, and a report says so."""
 SPARSE_BYTES = 1 << 20
@@ -30,6 +30,8 @@ _OTHER_WEIGHTS = frozenset(
     }
 )  # fmt: skip
 """Suffixes of weights that no allowed format has, some of which engines load by suffix alone."""
+_PYTORCH = frozenset({".bin", ".ckpt", ".pt", ".pth"})
+"""Suffixes of what `torch.save` writes."""
 _TEXTUAL = (".json", ".jinja", ".txt", ".model", ".safetensors", ".gguf", ".py", ".yaml", ".yml")
 
 
@@ -124,6 +126,8 @@ def check_content(
             for_what = f" for {pointer[1]} bytes with sha256 {pointer[0]}" if pointer else ""
             detail = f"a Git LFS pointer{for_what}, not the file itself"
             yield FileProblem(path=path, kind="lfs-pointer", detail=detail)
+        elif "pytorch" in formats and is_pytorch(path, kind):
+            continue  # a pickle: what it may run is for the malware check to say
         elif kind in SERIALIZED | ARCHIVES or kind is ContentKind.EXECUTABLE:
             detail = f"is {kind} by content; allowed weight formats are {allowed}"
             yield FileProblem(path=path, kind="format", detail=detail)
@@ -135,6 +139,11 @@ def check_content(
             yield FileProblem(path=path, kind="format", detail=detail)
         elif (wanted := _wanted(suffix, kind)) is not None:
             yield FileProblem(path=path, kind="disguised", detail=f"is {kind} by content, wanted {wanted}")
+
+
+def is_pytorch(path: str, kind: ContentKind) -> bool:
+    """Whether name and content both say that `torch.save` wrote the file."""
+    return kind in (ContentKind.PICKLE, ContentKind.TORCH_ZIP) and PurePosixPath(path.lower()).suffix in _PYTORCH
 
 
 def _wanted(suffix: str, kind: ContentKind) -> str | None:
