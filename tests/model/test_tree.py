@@ -243,3 +243,10 @@ def test_two_lists_have_one_digest_only_when_they_are_equal(one: list[FileEntry]
     second = Tree(root=Path(), files=tuple(two)).digest
     assert (first == second) == (sorted(one, key=str) == sorted(two, key=str))
     assert Tree(root=Path(), files=tuple(reversed(one))).digest == first
+
+
+def test_names_that_are_no_utf8_sort_by_their_bytes(tmp_path: Path) -> None:
+    odd, plain = "\udcff", "\uffff"  # as code points the first is smaller, as bytes (ff and ef bf bf) the larger
+    files = tuple(FileEntry(path=path, size_bytes=1, sha256="a" * 64) for path in (odd, plain))
+    lines = b"".join(os.fsencode(path) + b"\x001\x00" + b"a" * 64 + b"\n" for path in (plain, odd))
+    assert Tree(root=tmp_path, files=files).digest == "sha256:" + hashlib.sha256(lines).hexdigest()

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import gc
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 
 from modelctl.errors import InputError
@@ -50,8 +51,10 @@ class Tree:
 
         Paths hold no NUL, so two different lists never give the same input.
         """
-        entries = sorted(self.files, key=lambda entry: _utf8(entry.path))
-        listing = _utf8("".join([f"{item.path}\0{item.size_bytes}\0{item.sha256}\n" for item in entries]))
+        try:
+            listing = _lines(sorted(self.files, key=attrgetter("path"))).encode()  # code points sort as UTF-8 does
+        except UnicodeEncodeError:  # names that are no UTF-8: their bytes decide
+            listing = _utf8(_lines(sorted(self.files, key=lambda entry: _utf8(entry.path))))
         return DIGEST_PREFIX + hashlib.sha256(listing).hexdigest()
 
     @cached_property
@@ -122,6 +125,10 @@ def _no_search_for_cycles() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def _lines(entries: Iterable[FileEntry]) -> str:
+    return "".join([f"{entry.path}\0{entry.size_bytes}\0{entry.sha256}\n" for entry in entries])
 
 
 def _utf8(text: str) -> bytes:

@@ -104,7 +104,10 @@ def _target(location: str, path: str, allowed: Iterable[Path]) -> str | PathProb
     return str(target)
 
 
-def _case_clashes(paths: Iterable[str], folders: Iterable[str]) -> Iterator[PathProblem]:
+def _case_clashes(paths: Sequence[str], folders: Sequence[str]) -> Iterator[PathProblem]:
+    together = "\0".join((*paths, *(folder.rstrip("/") for folder in folders)))
+    if together.isascii() and len(set(together.lower().split("\0"))) == len(paths) + len(folders):
+        return  # by far the most common case, told by a few calls for all names
     seen = {_folded(path.rstrip("/")): path for path in folders}
     for path in paths:
         other = seen.setdefault(_folded(path), path)
