@@ -21,7 +21,7 @@ test: setup ## every test, with real services and a real engine, and the coverag
 
 test-fast: ## tests without services, engine or long work; under a minute
 	@$(SETUP) core
-	$(BIN)/python -m pytest -q --numprocesses=auto -m "not services and not engine and not slow"
+	$(BIN)/python -m pytest -q --numprocesses=$$(( 2 * $$(nproc) )) -m "not services and not engine and not slow"
 
 lint: ## ruff, mypy, bandit, locks, documents, workflows
 	@$(SETUP) core

@@ -57,10 +57,10 @@ def walk(root: Path, link_roots: Sequence[Path] = ()) -> Listing:
             with os.scandir(f"{root}/{folder}") as entries:
                 for entry in entries:
                     path = folder + entry.name
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(path + "/")
-                    elif entry.is_file(follow_symlinks=False) and path.isprintable():
+                    if entry.is_file(follow_symlinks=False) and path.isprintable():
                         files.append((path, entry.path))
+                    elif entry.is_dir(follow_symlinks=False):
+                        folders.append(path + "/")
                     else:
                         found = _unusual(entry, path, allowed)
                         if isinstance(found, PathProblem):
