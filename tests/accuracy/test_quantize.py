@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modelctl.accuracy.quantize import quantize, readable_folders, working_dtype
+from modelctl.accuracy.quantize import quantize, working_dtype
 from modelctl.errors import CannotDecideError, InputError
 from modelctl.isolation import Sandbox
 from modelctl.model.config import load_config
@@ -75,7 +75,7 @@ def test_a_child_sees_where_links_lead(tmp_path: Path) -> None:
     blobs.mkdir()
     (folder / "model.safetensors").rename(blobs / "abc")
     (folder / "model.safetensors").symlink_to(blobs / "abc")
-    assert readable_folders(scan_tree(folder, link_roots=[blobs])) == [folder, blobs]
+    assert scan_tree(folder, link_roots=[blobs]).folders == [folder, blobs]
 
 
 @pytest.mark.slow

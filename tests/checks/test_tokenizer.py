@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from modelctl.checks.base import Observation
-from modelctl.checks.tokenizer import CHECK, TokenizerLimits, readable_folders
+from modelctl.checks.tokenizer import CHECK, TokenizerLimits
 from modelctl.errors import CannotDecideError, DoesNotApplyError
 from modelctl.model.tree import scan_tree
 from tests.support.contexts import tree_context
@@ -180,7 +180,7 @@ def test_links_of_a_cache_are_followed(folder: Path, run: Run, tmp_path: Path) -
         path.symlink_to(blobs / f"of-{path.name}")
     context = tree_context(blobs, TokenizerLimits(), scratch=tmp_path / "other")
     tree = scan_tree(folder, link_roots=[blobs])
-    assert readable_folders(tree) == sorted([folder, blobs])
+    assert tree.folders == [folder, blobs]
     assert CHECK.run(replace(context, tree=tree)).findings == ()
 
 

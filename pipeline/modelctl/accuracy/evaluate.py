@@ -18,7 +18,6 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from modelctl import worker
-from modelctl.accuracy.quantize import readable_folders
 from modelctl.accuracy.questions import Questions, lent
 from modelctl.accuracy.tools import MEASURING, cores, has_gpu, versions, worker_environment
 from modelctl.errors import CannotDecideError
@@ -127,7 +126,7 @@ def evaluate(
                     for name in ("tasks", "limit", "seed", "fewshot", "dtype", "batch_size", "device")
                 },
             },
-            readable=readable_folders(tree),
+            readable=tree.folders,
             writable=[home] if home else [],
             env={**worker_environment(), **({"HF_HOME": str(home)} if home else {})},
             devices=has_gpu(),

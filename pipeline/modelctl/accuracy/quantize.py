@@ -96,7 +96,7 @@ def quantize(
                     "dtype": working_dtype(config),
                     "text": text,
                 },
-                readable=readable_folders(source),
+                readable=source.folders,
                 writable=[output],
                 env=worker_environment(),
                 devices=has_gpu(),
@@ -112,13 +112,6 @@ def working_dtype(config: ModelConfig) -> str:
     """The dtype of everything that is not quantised, and of both models when they are compared: float16 stays, the
     rest is bfloat16."""
     return "float16" if config.dtype == "float16" else "bfloat16"
-
-
-def readable_folders(tree: Tree) -> list[Path]:
-    """What a child must see to read the tree: its folder, and the folders that links in it lead to (a Hub cache's
-    blobs)."""
-    targets = {tree.location(entry.path).resolve().parent for entry in tree.files}
-    return [tree.root, *sorted(folder for folder in targets if not folder.is_relative_to(tree.root))]
 
 
 def _key(source: Tree, spec: Quantization, text: str) -> str:

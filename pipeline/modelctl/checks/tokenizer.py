@@ -6,7 +6,6 @@ Every file is read, and everything is loaded and rendered, in an isolated child;
 from __future__ import annotations
 
 import importlib.util
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationError
@@ -87,7 +86,7 @@ class TokenizerCheck:
                 context.resources.sandbox,
                 "tokenization.worker",
                 request.model_dump(mode="json"),
-                readable=readable_folders(context.tree),
+                readable=context.tree.folders,
                 time_limit_s=limits.time_limit_s,
                 memory_limit_bytes=limits.load_memory_limit_mib << 20,
                 task=task,
@@ -97,16 +96,6 @@ class TokenizerCheck:
         except ValidationError as error:
             raise CannotDecideError(f"the tokenizer's child answered nonsense: {error}") from error
         return _observation(report)
-
-
-def readable_folders(tree: Tree) -> list[Path]:
-    """What a child must see to read the tree: its root, and where links of a Hub cache lead."""
-    folders = {tree.root}
-    for entry in tree.files:
-        target = tree.location(entry.path).resolve()
-        if not target.is_relative_to(tree.root):
-            folders.add(target.parent)
-    return sorted(folders)
 
 
 def _no_tokenizer(tree: Tree) -> Observation:

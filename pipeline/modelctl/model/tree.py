@@ -71,6 +71,12 @@ class Tree:
         """Where a listed file is on disk. Raises `KeyError` for a path that is not in the tree."""
         return self.root / self.by_path[path].path
 
+    @property
+    def folders(self) -> list[Path]:
+        """What a child must see to read the files: the root, and where links lead (a Hub cache's blobs)."""
+        targets = {(self.root / entry.path).resolve().parent for entry in self.files}
+        return [self.root, *sorted(folder for folder in targets if not folder.is_relative_to(self.root))]
+
     def named(self, *names: str) -> Iterator[FileEntry]:
         """The files whose last path part is one of `names`, wherever they lie."""
         for entry in self.files:

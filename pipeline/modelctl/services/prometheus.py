@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 
 from modelctl.errors import CannotDecideError
+from modelctl.files import write_whole
 from modelctl.services.process import Service, free_port
 
 PROGRAM = "prometheus"
@@ -41,8 +42,8 @@ def prometheus(folder: Path, *, targets: list[str]) -> Service:
         ],
     }
     # Prometheus reads YAML, and JSON is YAML.
-    _write_whole(folder / "prometheus.yml", json.dumps(configuration, indent=2))
-    _write_whole(folder / TARGETS_FILE, json.dumps([{"targets": targets}]))
+    write_whole(folder / "prometheus.yml", json.dumps(configuration, indent=2) + "\n")
+    write_whole(folder / TARGETS_FILE, json.dumps([{"targets": targets}]) + "\n")
     return Service(
         name=PROGRAM,
         argv=(
@@ -69,10 +70,3 @@ def _is_ready(port: int) -> bool:
         return False
     finally:
         connection.close()
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step: Prometheus may be reading it."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text + "\n", encoding="utf-8")
-    partial.replace(path)

@@ -66,7 +66,7 @@ def start_engine(
         flags = engine_flags(serving, socket=socket, gpu=gpu)
         child = Child(
             argv=engine_command(settings, tree.root, flags),
-            readable=_model_folders(tree),
+            readable=tree.folders,
             writable=[Path(run)],
             env={"VLLM_NO_USAGE_STATS": "1", **settings.env},
             devices=gpu,
@@ -213,16 +213,6 @@ def _ended(keeper: _Keeper) -> CannotDecideError:
             remedy=f"mend {setting} (MODELCTL_{setting.replace('.', '_').upper()}); see {keeper.log}",
         )
     return EngineRefusedError(f"the engine cannot load this model (status {status}): {words}", log=keeper.log)
-
-
-def _model_folders(tree: Tree) -> list[Path]:
-    """The model's folder and, where files are links (a Hub cache), the folders that hold their bytes."""
-    folders = [tree.root]
-    for entry in tree.files:
-        parent = (tree.root / entry.path).resolve().parent
-        if not any(parent.is_relative_to(folder) for folder in folders):
-            folders.append(parent)
-    return folders
 
 
 def _short_folder() -> Path:
