@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,7 +109,7 @@ def _as_json(result: Published, *, dry_run: bool) -> str:
         "uri": result.served.uri,
         "served_digest": result.served.tree_digest,
         "size_bytes": result.served.size_bytes,
-        "files": [{**asdict(step.entry), "action": step.action} for step in result.steps],
+        "files": [{**step.entry._asdict(), "action": step.action} for step in result.steps],
         "dry_run": dry_run,
         "published_before": result.manifest_existed,
         "store_enforces_absence": result.conditional,

@@ -12,16 +12,17 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 BLOCK_BYTES = 1 << 20
 READ_PLAIN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """For what was listed as a plain file, or resolved to one: what was put in its place since is not followed into."""
-LARGER = b"+"
-FAILED = b"!"
+LARGER = "+"
+FAILED = "!"
 LINES_AT_ONCE = 512
 
 
-def lines(locations: Iterable[bytes]) -> Iterator[bytes]:
+def lines(locations: Iterable[bytes]) -> Iterator[str]:
     """For each file `<sha256> <size>`, or `+` when it is larger than a block, or `!<reason>`; never a line break."""
     buffer, behind = bytearray(BLOCK_BYTES), (bytearray(1),)
     view, buffers = memoryview(buffer), (buffer,)
@@ -34,23 +35,19 @@ def lines(locations: Iterable[bytes]) -> Iterator[bytes]:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            yield FAILED + (error.strerror or str(error)).encode("utf-8", "replace").replace(b"\n", b" ")
+            yield FAILED + (error.strerror or str(error)).replace("\n", " ")
         else:
-            yield LARGER if larger else b"%b %d" % (hashlib.sha256(view[:count]).hexdigest().encode(), count)
+            yield LARGER if larger else f"{hashlib.sha256(view[:count]).hexdigest()} {count}"
 
 
 def main() -> None:
     """Read all locations, then write the lines, some hundred at a time."""
     gc.disable()  # a hundred thousand texts hold no cycles to look for
     locations = sys.stdin.buffer.read().split(b"\0")[:-1]
-    waiting: list[bytes] = []
-    for line in lines(locations):
-        waiting.append(line)
-        if len(waiting) == LINES_AT_ONCE:
-            sys.stdout.buffer.write(b"\n".join(waiting) + b"\n")
-            sys.stdout.buffer.flush()
-            waiting.clear()
-    sys.stdout.buffer.write(b"".join(line + b"\n" for line in waiting))
+    found = lines(locations)
+    while some := list(islice(found, LINES_AT_ONCE)):
+        sys.stdout.buffer.write(("\n".join(some) + "\n").encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

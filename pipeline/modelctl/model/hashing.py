@@ -63,25 +63,24 @@ def hash_file(path: Path, advance: Advance = _ignore) -> str:
 def hash_files(locations: Sequence[str], *, on_bytes: Advance = _ignore, on_files: Advance = _ignore) -> list[Outcome]:
     """The outcome for each of many plain files, in their order; the callbacks are told of bytes and of files done."""
     cores = len(os.sched_getaffinity(0))
-    lines = _small(locations, min(cores, len(locations) // FILES_A_PROCESS), on_files)
-    outcomes = [_outcome(line) for line in lines]
+    outcomes: list[Outcome] = []
+    large: list[int] = []
+    for number, line in enumerate(_small(locations, min(cores, len(locations) // FILES_A_PROCESS), on_files)):
+        if line[64:65] == " ":  # by far the most common: sha256 and size
+            outcomes.append(Hashed._make((line[:64], int(line[65:]))))
+        else:
+            outcomes.append(NotHashed(line.removeprefix(FAILED)))
+            if line == LARGER:
+                large.append(number)
     on_bytes(sum([outcome.size_bytes for outcome in outcomes if isinstance(outcome, Hashed)]))
-    large = [number for number, outcome in enumerate(outcomes) if outcome is None]
     large.sort(key=lambda number: _size(locations[number]), reverse=True)
     with ThreadPoolExecutor(cores) as pool:
         for number, outcome in zip(large, pool.map(lambda n: _large(locations[n], on_bytes), large), strict=True):
             outcomes[number] = outcome
-    return [outcome for outcome in outcomes if outcome is not None]
+    return outcomes
 
 
-def _outcome(line: bytes) -> Outcome | None:
-    """What a worker's line says, None for a file that it left because of its size."""
-    if line[64:65] == b" ":
-        return Hashed(line[:64].decode(), int(line[65:]))
-    return None if line == LARGER else NotHashed(line.removeprefix(FAILED).decode())
-
-
-def _small(locations: Sequence[str], processes: int, on_files: Advance) -> Iterator[bytes]:
+def _small(locations: Sequence[str], processes: int, on_files: Advance) -> Iterator[str]:
     """The worker's line for each file, in their order."""
     if processes < 2:
         yield from hash_worker.lines(map(os.fsencode, locations))
@@ -94,7 +93,7 @@ def _small(locations: Sequence[str], processes: int, on_files: Advance) -> Itera
             yield from part
 
 
-def _in_process(locations: Sequence[str], on_files: Advance) -> list[bytes]:
+def _in_process(locations: Sequence[str], on_files: Advance) -> list[str]:
     """What a worker of its own writes; what it cannot do is done here."""
     command = [sys.executable, "-I", "-S", hash_worker.__file__]
     chunks: list[bytes] = []
@@ -115,7 +114,7 @@ def _in_process(locations: Sequence[str], on_files: Advance) -> list[bytes]:
             chunks.append(chunk)
             on_files(chunk.count(b"\n"))
             done += chunk.count(b"\n")
-    lines = b"".join(chunks).split(b"\n")[:-1]
+    lines = b"".join(chunks).decode().split("\n")[:-1]
     if worker.returncode or len(lines) != len(locations):
         lines = list(hash_worker.lines(map(os.fsencode, locations)))
     on_files(len(locations) - done)

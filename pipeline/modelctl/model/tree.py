@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from modelctl.errors import InputError
 from modelctl.model.hashing import Hashed, hash_file, hash_files
@@ -28,8 +29,7 @@ MANY_FILES = 4096
 """From so many on, progress counts files: asking each for its size first would take as long as hashing small ones."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FileEntry:
+class FileEntry(NamedTuple):
     """One file: POSIX path relative to the tree, size in bytes, sha256 in hex."""
 
     path: str
@@ -114,7 +114,7 @@ def _scan(root: Path, link_roots: Sequence[Path], progress: Progress, label: str
     problems = listing.problems
     for (path, _), outcome in zip(listing.files, outcomes, strict=True):
         if isinstance(outcome, Hashed):
-            files.append(FileEntry(path=path, size_bytes=outcome.size_bytes, sha256=outcome.sha256))
+            files.append(FileEntry._make((path, outcome.size_bytes, outcome.sha256)))
         else:
             kind = "sparse-giant" if outcome.sparse else "unreadable"
             problems.append(PathProblem(path=path, kind=kind, detail=outcome.detail))
