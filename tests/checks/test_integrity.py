@@ -236,7 +236,7 @@ def test_gguf_is_judged_by_its_structure(model: Path) -> None:
     assert rules(model) == {"gguf"}
 
 
-def test_a_gguf_alone_needs_no_config_and_says_what_was_not_read(tmp_path: Path) -> None:
+def test_a_gguf_alone_needs_no_config(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "model.gguf").write_bytes(gguf(LLAMA))
@@ -436,19 +436,20 @@ def test_a_policy_may_name_the_types_of_weights(model: Path) -> None:
     assert "15 matrices are BF16" in found[0].message
 
 
-def test_plain_numbers_in_gguf_are_read_and_blocks_are_counted_as_unread(tmp_path: Path) -> None:
+def test_numbers_in_gguf_are_read_plain_and_packed(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     plain = bfloat16(np.where(np.eye(32) > 0, np.nan, 1))
     described = [
         gguf_tensor("blk.0.attn_q.weight", [32, 32], 30, 0),
-        gguf_tensor("blk.0.attn_k.weight", [32, 1], 2, 2048),
+        gguf_tensor("blk.0.attn_k.weight", [32, 2], 2, 2048),
     ]
-    (folder / "model.gguf").write_bytes(gguf(LLAMA, described, plain + b"\1" * 18 + b"\0" * 14))
+    packed = b"\0\x7e" + b"\1" * 16 + b"\0\x3c" + b"\2" * 16
+    (folder / "model.gguf").write_bytes(gguf(LLAMA, described, plain + packed + bytes(28)))
     found = observe(folder)
-    assert [item.rule for item in found.findings] == ["integrity.nan"]
-    assert [(item.seen, item.total) for item in found.coverage] == [(1, 1), (1, 2)]
-    assert "1 GGUF tensors" in found.coverage[1].excluded[0]
+    assert [item.rule for item in found.findings] == ["integrity.nan", "integrity.nan"]
+    assert "attn_k.weight': 1 of 2 block scales are NaN" in found.findings[1].message
+    assert [(item.seen, item.total) for item in found.coverage] == [(1, 1), (2, 2)]
 
 
 def test_a_policy_may_name_constant_tensors_or_leave_the_numbers_out(model: Path) -> None:

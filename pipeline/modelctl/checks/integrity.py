@@ -34,7 +34,7 @@ from modelctl.model.files import (
 )
 from modelctl.model.kinds import ADAPTER_WEIGHTS, kinds_of
 from modelctl.model.listing import Upstream
-from modelctl.model.number_rules import check_numbers, plain_tensors
+from modelctl.model.number_rules import check_numbers, weights_of
 from modelctl.model.numbers import read_numbers
 from modelctl.model.provenance import provenance_problems
 from modelctl.model.shards import check_indexes
@@ -170,7 +170,7 @@ def _config(tree: Tree, seen: Seen, formats: tuple[WeightFormat, ...]) -> Iterat
 
 def _numbers(context: CheckContext[IntegrityLimits], seen: Seen) -> Iterator[Finding]:
     whole = {path: header for path, header in seen.headers.items() if not header.problems}
-    whole |= {path: plain_tensors(found) for path, found in seen.ggufs.items() if not found.problems}
+    whole |= {path: weights_of(found) for path, found in seen.ggufs.items() if not found.problems}
     if not context.limits.numbers or not whole:
         return
     total = sum(tensor.size_bytes for header in whole.values() for tensor in header.tensors)
@@ -191,16 +191,11 @@ def _numbers(context: CheckContext[IntegrityLimits], seen: Seen) -> Iterator[Fin
 def _coverage(context: CheckContext[IntegrityLimits], seen: Seen) -> Iterator[Coverage]:
     tree = context.tree
     yield Coverage(unit="files", seen=len(tree.files), total=len(tree.files) + len(tree.problems))
-    in_blocks = sum(len(found.tensors) - len(plain_tensors(found).tensors) for found in seen.ggufs.values())
     total = sum(len(header.tensors) for header in seen.headers.values())
     total += sum(len(found.tensors) for found in seen.ggufs.values())
     excluded = []
     if not context.limits.numbers:
         excluded.append("the weights as numbers: the policy sets integrity.numbers to false")
-    elif in_blocks:
-        excluded.append(
-            f"the numbers of {in_blocks} GGUF tensors: they are packed in blocks, of which the layout was read"
-        )
     pickles = [path for path, kind in seen.contents.items() if is_pytorch(path, kind)]
     if pickles and "pytorch" in context.limits.formats:
         excluded.append(f"the tensors of {', '.join(sorted(pickles)[:5])}: pickles are never loaded, only hashed")

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 
 from modelctl.model.gguf import GgufHeader
 from modelctl.model.numbers import TensorNumbers, is_float
-from modelctl.model.safetensors import DTYPE_BITS, Header, TensorInfo
+from modelctl.model.safetensors import Header, TensorInfo
 from modelctl.model.weights import WeightProblem
 
 _MASK = re.compile(r"mask|attn\.bias$", re.IGNORECASE)
@@ -43,33 +43,36 @@ def check_numbers(
         if any(fnmatchcase(found.tensor.name, pattern) for pattern in may_be_constant):
             continue
         if found.zero and _never_zero(found, norms_multiply=norms_multiply):
-            detail = f"{name} {list(found.tensor.shape)}: all {found.elements} elements are zero"
+            detail = f"{name} {list(found.tensor.shape)}: all {found.elements} {_counted(found)} are zero"
             yield WeightProblem(path=path, kind="all-zero", detail=detail)
         elif found.constant and not found.zero and _never_constant(found):
-            detail = f"{name} {list(found.tensor.shape)}: all {found.elements} elements are the same"
+            same = "all blocks" if found.in_blocks else f"all {found.elements} elements"
+            detail = f"{name} {list(found.tensor.shape)}: {same} are the same"
             yield WeightProblem(path=path, kind="constant", detail=detail)
     if halves and halves == zeros:
         detail = f"the second half of all {halves} LoRA pairs is zero: the adapter changes nothing"
         yield WeightProblem(path=path, kind="all-zero", detail=detail)
 
 
-def plain_tensors(found: GgufHeader) -> Header:
-    """The tensors of a GGUF file that hold plain numbers, as a header for `read_numbers`; blocks of packed weights are
-    left out."""
+def weights_of(found: GgufHeader) -> Header:
+    """The tensors of a GGUF file without problems, as a header for `read_numbers`."""
     tensors = tuple(
         TensorInfo(name=tensor.name, dtype=tensor.type, shape=tensor.shape, begin=tensor.begin, end=tensor.end)
         for tensor in found.tensors
-        if tensor.type in DTYPE_BITS
     )
     return Header(tensors=tensors, metadata={}, data_start=found.data_start, problems=())
 
 
+def _counted(found: TensorNumbers) -> str:
+    return "block scales" if found.in_blocks else "elements"
+
+
 def _special(path: str, name: str, found: TensorNumbers) -> Iterator[WeightProblem]:
     if found.nans:
-        detail = f"{name}: {found.nans} of {found.elements} elements are NaN"
+        detail = f"{name}: {found.nans} of {found.elements} {_counted(found)} are NaN"
         yield WeightProblem(path=path, kind="nan", detail=detail)
     if found.infinities and not _MASK.search(found.tensor.name):
-        detail = f"{name}: {found.infinities} of {found.elements} elements are infinite"
+        detail = f"{name}: {found.infinities} of {found.elements} {_counted(found)} are infinite"
         yield WeightProblem(path=path, kind="inf", detail=detail)
 
 

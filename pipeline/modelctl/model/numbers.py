@@ -1,11 +1,11 @@
-"""The stored weights as numbers: NaN, Inf, all zero and constant tensors, found in one pass over a safetensors file.
+"""The stored weights as numbers: NaN, Inf, all zero and constant tensors, found in one pass over a file of weights.
 
 Blocks are read into small buffers (no memory map: a file cut short meanwhile would kill the process) by one thread a
 core, so memory is some MiB whatever the size. Floats are never converted: in sign-and-magnitude bits, NaN and Inf are
 the largest magnitudes (IEEE 754, section 3.4; for 8 bits the OCP 8-bit floating point specification, section 5). The
 OR of a block's bits is at least as large as each of them, so one pass clears a block whose weights are all under 2;
 else two maxima, of the bits as signed and as unsigned integers, tell whether it holds any, and only then they are
-counted.
+counted. Of the packed types of GGUF the scales of the blocks are judged in this way.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
+from modelctl.model.gguf_blocks import BLOCK_SIZES, scales
 from modelctl.model.safetensors import DTYPE_BITS, Header, TensorInfo
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     Block = npt.NDArray[np.unsignedinteger]
 
 BLOCK_BYTES = 2 << 20
-"""Bytes read at a time: small enough for a processor's cache. A multiple of 8, so that no element is cut."""
+"""Bytes read at a time, less what is left over of a whole element or block: small enough for a processor's cache."""
 JOB_BYTES = 32 << 20
 JOB_PIECES = 512
 """The most that a thread takes at a time."""
@@ -39,7 +40,10 @@ MAX_THREADS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class TensorNumbers:
-    """What the stored elements of one tensor are. A complex number counts as two; 4 and 6 bit types as their bytes."""
+    """What the stored elements of one tensor are. A complex number counts as two; 4 and 6 bit types as their bytes.
+
+    Of a tensor that is packed in blocks, the elements are the blocks' scales.
+    """
 
     tensor: TensorInfo
     elements: int
@@ -48,7 +52,12 @@ class TensorNumbers:
     zero: bool
     """Every element is +0 or -0."""
     constant: bool
-    """Every element has the same bits."""
+    """Every element, or every block, has the same bits."""
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether the tensor is packed in blocks."""
+        return self.tensor.dtype in BLOCK_SIZES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +96,7 @@ class _Piece:
 
 @dataclass(kw_only=True)
 class _Sum:
-    """What is known of a tensor, or of a part of it; `first` is the bits of its first element."""
+    """What is known of a tensor, or of a part of it; `first` is the bits of its first element or block."""
 
     tensor: TensorInfo
     first: int
@@ -118,8 +127,8 @@ class _Sum:
 
 
 def is_float(dtype: str) -> bool:
-    """Whether a dtype of safetensors has NaN."""
-    return dtype in _SPECIAL
+    """Whether a type of safetensors or GGUF has NaN."""
+    return dtype in _SPECIAL or dtype in BLOCK_SIZES
 
 
 def read_numbers(
@@ -164,17 +173,22 @@ def _jobs(header: Header) -> Iterator[list[_Piece]]:
     room = JOB_BYTES
     for tensor in header.tensors:
         begin, last = header.data_start + tensor.begin, header.data_start + tensor.end
+        unit = _unit(tensor)
         while begin < last:
-            end = min(last, begin + room)
+            end = min(last, begin + max(room - room % unit, unit))
             job.append(_Piece(tensor=tensor, begin=begin, end=end))
             room -= end - begin
             begin = end
             if room < BLOCK_BYTES or len(job) == JOB_PIECES:
                 yield job
                 job, room = [], JOB_BYTES
-            room -= room % 8
     if job:
         yield job
+
+
+def _unit(tensor: TensorInfo) -> int:
+    """Bytes of a tensor that are never cut: one block, or a word that holds whole elements of every type."""
+    return BLOCK_SIZES.get(tensor.dtype, 8)
 
 
 def _read(
@@ -194,14 +208,14 @@ def _sums(path: Path, job: list[_Piece], memory: bytearray, advance: Callable[[f
     sums: list[_Sum] = []
     with path.open("rb", buffering=0) as stream:
         for piece in job:
-            bits = _SPECIAL.get(piece.tensor.dtype) or _Bits(width=max(DTYPE_BITS[piece.tensor.dtype] // 8 * 8, 8))
+            unit = _unit(piece.tensor)
+            step = max(BLOCK_BYTES - BLOCK_BYTES % unit, unit)
             total: _Sum | None = None
             stream.seek(piece.begin)
-            for begin in range(piece.begin, piece.end, BLOCK_BYTES):
-                size = min(BLOCK_BYTES, piece.end - begin)
+            for begin in range(piece.begin, piece.end, step):
+                size = min(step, piece.end - begin)
                 _fill(stream.readinto, memoryview(memory)[:size], path)
-                block: Block = buffer[:size].view(f"u{bits.width // 8}")
-                found = _summary(piece.tensor, block, bits)
+                found = _summary(piece.tensor, buffer[:size])
                 if total is None:
                     total = found
                     sums.append(total)
@@ -219,7 +233,27 @@ def _fill(readinto: Callable[[memoryview], int | None], room: memoryview, path: 
         room = room[got:]
 
 
-def _summary(tensor: TensorInfo, block: Block, bits: _Bits) -> _Sum:
+def _summary(tensor: TensorInfo, content: npt.NDArray[np.uint8]) -> _Sum:
+    if tensor.dtype in BLOCK_SIZES:
+        return _blocks_summary(tensor, content.reshape(-1, BLOCK_SIZES[tensor.dtype]))
+    bits = _SPECIAL.get(tensor.dtype) or _Bits(width=max(DTYPE_BITS[tensor.dtype] // 8 * 8, 8))
+    return _plain_summary(tensor, content.view(f"u{bits.width // 8}"), bits)
+
+
+def _blocks_summary(tensor: TensorInfo, blocks: npt.NDArray[np.uint8]) -> _Sum:
+    """Of whole blocks; zeros are those that no scale can tell from zero, or blocks of nothing but zero bits."""
+    found = _Sum(tensor=tensor, first=int.from_bytes(blocks[0].tobytes()))
+    found.constant = bool((blocks[0] == blocks[-1]).all()) and bool((blocks == blocks[0]).all())
+    for dtype, words in scales(tensor.dtype, blocks):
+        field = _plain_summary(tensor, words, _SPECIAL[dtype])
+        found.elements += field.elements
+        found.nans += field.nans
+        found.infinities += field.infinities
+        found.zero = found.zero and field.zero and (dtype != "F8_E8M0" or (found.constant and not found.first))
+    return found
+
+
+def _plain_summary(tensor: TensorInfo, block: Block, bits: _Bits) -> _Sum:
     import numpy as np
 
     found = _Sum(tensor=tensor, first=int(block[0]), elements=len(block))
