@@ -61,6 +61,7 @@ def run_check(tmp_path: Path, *behaviours: Behaviour, time_limit_s: int = 30) ->
             progress=SILENT,
             workdir=tmp_path,
             cache=tmp_path,
+            root=tmp_path,
         )
         run.run(context, both_trees=len(behaviours) > 1)
     return run.report(required=True)

@@ -65,4 +65,5 @@ def tree_context(folder: Path, limits: LimitsT, *, scratch: Path, clamd: Clamd |
         progress=SILENT,
         workdir=scratch / "work",
         cache=scratch / "cache",
+        root=scratch,
     )

@@ -69,6 +69,7 @@ def observe(
         progress=SILENT,
         workdir=model,
         cache=model,
+        root=model,
     )
     return check.run(context)
 

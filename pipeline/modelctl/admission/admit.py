@@ -126,6 +126,7 @@ class _Run:
         }
         self.served: Tree | None = None
         self._state = request.workspace.state
+        self._root = request.workspace.root
         self._subject = subject
         self._policy = policy.policy
         self._resources = resources
@@ -244,6 +245,7 @@ class _Run:
             progress=self._progress,
             workdir=self._workdir,
             cache=cache,
+            root=self._root,
         )
 
 

@@ -160,6 +160,8 @@ class CheckContext(Generic[LimitsT]):
     """An empty scratch folder, removed afterwards."""
     cache: Path
     """A folder kept between runs; what is in it is keyed by the digest of its inputs."""
+    root: Path
+    """The registry repository: files that a policy names lie below it."""
 
 
 class Check(Protocol[LimitsT]):
