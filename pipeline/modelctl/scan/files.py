@@ -62,6 +62,8 @@ class Examined:
     unpacked_bytes: int = 0
     pickles: int = 0
     seconds: float = 0.0
+    clamd_seconds: float = 0.0
+    """Of `seconds`, what went by while bytes were sent to clamd and its answers awaited."""
     problems: list[Problem] = field(default_factory=list)
     undecided: list[str] = field(default_factory=list)
 
@@ -100,7 +102,11 @@ class Examiner:
     def _scan(
         self, stream: Readable, where: str, examined: Examined, advance: Callable[[float], None] = lambda _: None
     ) -> int:
-        scanned = scan_stream(self._clamd, stream, windows=self._windows, advance=advance)
+        started = time.monotonic()
+        try:
+            scanned = scan_stream(self._clamd, stream, windows=self._windows, advance=advance)
+        finally:
+            examined.clamd_seconds += time.monotonic() - started
         match scanned.reply:
             case Found(signature=signature):
                 part = f" in the window that begins at byte {scanned.offset}" if scanned.windows > 1 else ""
