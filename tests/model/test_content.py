@@ -74,6 +74,7 @@ def numpy_file() -> bytes:
         (b"GGUF\x03\0\0\0" + b"\0" * 16, ContentKind.GGUF),
         *[(GADGETS[protocol], ContentKind.PICKLE) for protocol in GADGETS],
         *[(GADGETS[protocol][:-1] + b"\xff rest", ContentKind.PICKLE) for protocol in GADGETS],
+        (b"import\nos\nclass\nexec\n", ContentKind.TEXT),  # words, of which `i` and `c` are opcodes
         (GADGETS[0][:-1] + b"cno module\nhere\n.", ContentKind.PICKLE),
         (b"(S'true'\niposix\nsystem\n.", ContentKind.PICKLE),
         *[(pickle.dumps({"a": [1, 2.5, "x"]}, protocol=protocol), ContentKind.PICKLE) for protocol in range(6)],

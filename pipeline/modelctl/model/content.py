@@ -178,6 +178,8 @@ def _is_pickle(head: bytes, size: int) -> bool:
         for opcode, argument, position in pickletools.genops(io.BytesIO(head)):
             if opcode.name in ("GLOBAL", "INST") and not _MODULE_AND_NAME.fullmatch(str(argument)):
                 break  # lines of prose; a reader that runs them as pickle stops here
+            if opcode.name == "INST" and "MARK" not in seen:
+                break  # it takes what lies above a mark: a list of words, one of which begins with an i
             seen.add(opcode.name)
             count += 1
             if opcode.name == "STOP":
