@@ -22,7 +22,10 @@ SHARED = {
     "accuracy/": ("quantization",),
 }
 """Files and folders whose findings belong to checks of other names; the first that fits counts."""
-KINDS = {"ProvenanceProblem": "", "PathProblem": "", "FileProblem": "", "WeightProblem": "", "IndexProblem": "index-"}
+KINDS = {
+    "ProvenanceProblem": "", "PathProblem": "", "FileProblem": "", "WeightProblem": "", "IndexProblem": "index-",
+    "SplitProblem": "gguf-",
+}  # fmt: skip
 """What `model/` calls a problem, and what its kind is prefixed with as a rule of integrity."""
 TABLES = ("malware", "code")
 """Checks whose module has a table `_REMEDIES` with a line for each rule."""

@@ -236,6 +236,16 @@ def test_gguf_is_judged_by_its_structure(model: Path) -> None:
     assert rules(model) == {"gguf"}
 
 
+def test_a_split_gguf_is_held_together(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    split = [entry("split.no", 2, b"\0\0"), entry("split.count", 2, b"\2\0")]
+    (folder / "m-00001-of-00002.gguf").write_bytes(gguf([*LLAMA, *split]))
+    assert [(item.rule, item.path) for item in observe(folder).findings] == [
+        ("integrity.gguf-missing-part", "m-00001-of-00002.gguf")
+    ]
+
+
 def test_a_gguf_alone_needs_no_config(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()

@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from modelctl.checks.base import CheckContext, CheckLimits, Coverage, Finding, Observation, Undecided
-from modelctl.checks.integrity_findings import INDEX_REMEDY, PATH_REMEDY, capped, finding
+from modelctl.checks.integrity_findings import INDEX_REMEDY, PATH_REMEDY, SPLIT_REMEDY, capped, finding
 from modelctl.checks.integrity_reading import Seen, measurements, read_files
 from modelctl.errors import CannotDecideError, InputError
 from modelctl.model.adapter import check_adapters
@@ -32,6 +32,7 @@ from modelctl.model.files import (
     compare_upstream,
     is_pytorch,
 )
+from modelctl.model.gguf_split import check_splits
 from modelctl.model.kinds import ADAPTER_WEIGHTS, kinds_of
 from modelctl.model.listing import Upstream
 from modelctl.model.number_rules import check_numbers, weights_of
@@ -138,6 +139,8 @@ def _structure(tree: Tree, seen: Seen, dtypes: tuple[str, ...]) -> Iterator[Find
     for path, found in seen.ggufs.items():
         for detail in found.problems:
             yield finding("gguf", detail, path=path)
+    for part in check_splits(seen.ggufs):
+        yield finding(f"gguf-{part.kind}", part.detail, path=part.path, remedy=SPLIT_REMEDY)
     for index in check_indexes(tree, seen.headers):
         yield finding(f"index-{index.kind}", index.detail, path=index.path, remedy=INDEX_REMEDY)
     for weights in (*check_adapters(tree, seen.headers), *check_dtypes(seen.headers, dtypes)):

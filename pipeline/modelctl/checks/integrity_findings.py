@@ -17,6 +17,7 @@ _TOGETHER = "take config.json and the weights from one commit, or save both toge
 _NUMBERS = "take the weights from their source again; if they are so there, the training or the conversion failed"
 PATH_REMEDY = "replace it with a plain file, or delete it"
 INDEX_REMEDY = "take the index and all its parts from one commit, or write both anew with save_pretrained"
+SPLIT_REMEDY = "take all parts from one commit, or split the model anew: llama-gguf-split"
 _REMEDIES: Mapping[str, str] = {
     "upstream-changed": "take the file from the official repository at the pinned commit, or pin the one that has it",
     "upstream-missing": "take the file from the official repository at the pinned commit",

@@ -59,8 +59,8 @@ def scales(kind: str, blocks: Bytes) -> Iterator[tuple[str, Words]]:
 
     if kind == _SPREAD:
         words = np.ascontiguousarray(blocks[:, _SPREAD_AT : _SPREAD_AT + 8]).view("<u2")
-        parts = (words[:, 0] >> 12, words[:, 1] >> 8 & 0xF0, words[:, 2] >> 4 & 0xF00, words[:, 3] & 0xF000)
-        yield "F16", parts[0] | parts[1] | parts[2] | parts[3]
+        nibbles = words >> np.array([12, 8, 4, 0], np.uint16) & np.array([0xF, 0xF0, 0xF00, 0xF000], np.uint16)
+        yield "F16", np.bitwise_or.reduce(nibbles, axis=1)
         return
     for item in _FIELDS[kind]:
         width = _WIDTHS[item.dtype]
