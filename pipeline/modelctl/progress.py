@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Literal, Protocol
 
-Unit = Literal["bytes", "files", "steps", "documents", "requests", "seconds"]
+Unit = Literal["bytes", "files", "layers", "steps", "documents", "requests", "seconds"]
 
 
 class Task(Protocol):

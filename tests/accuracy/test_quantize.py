@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from modelctl.accuracy.quantize import quantize, working_dtype
+from modelctl.accuracy.plan import working_dtype
+from modelctl.accuracy.quantize import Quantized, quantize
 from modelctl.errors import CannotDecideError, InputError
 from modelctl.isolation import Sandbox
 from modelctl.model.config import load_config
@@ -31,7 +32,7 @@ class Recorder:
         self.notes.append(message)
 
 
-def run(source: Tree, folder: Path, progress: Recorder | None = None, recipe: Quantization = RECIPE) -> Tree:
+def run(source: Tree, folder: Path, progress: Recorder | None = None, recipe: Quantization = RECIPE) -> Quantized:
     return quantize(
         source,
         recipe,
@@ -85,7 +86,19 @@ def test_a_tiny_model_is_quantised_placed_whole_and_found_again(tmp_path: Path) 
     (folder / "notes.md").write_text("not needed by an engine\n")
     source = scan_tree(folder)
     (tmp_path / "staging" / ".making-0-killed").mkdir(parents=True)
-    made = run(source, tmp_path)
+    progress = Recorder()
+    quantized = run(source, tmp_path, progress)
+    made = quantized.tree
+    assert progress.notes == [
+        "6 matrices of 2 layers (0 million weights) to 4 bits in groups of 32; 0 million weights stay bfloat16",
+        "4 samples of 256 tokens to calibrate with (shipped)",
+        "estimate: 0.9 GB of memory, 0.00 GB of weights, time is told after the second layer",
+    ]
+    facts = quantized.made
+    assert (facts.modules, facts.left_alone, facts.device, facts.differs_from) == (6, (), "cpu", None)
+    assert facts.text_tokens >= 4 * 256
+    assert facts.peak_memory_bytes > 200 << 20
+    assert quantized.warnings == ("calibrated with 4 samples, 256 or more are advised (calibration_samples)",)
 
     assert made.root == tmp_path / "staging" / made.digest.removeprefix("sha256:")
     assert scan_tree(made.root).digest == made.digest
@@ -104,7 +117,8 @@ def test_a_tiny_model_is_quantised_placed_whole_and_found_again(tmp_path: Path) 
     assert "model.layers.1.mlp.down_proj.weight" not in tensors
 
     progress = Recorder()
-    assert run(source, tmp_path, progress).digest == made.digest
+    reused = run(source, tmp_path, progress)
+    assert (reused.tree.digest, reused.made, reused.reused) == (made.digest, facts, True)
     assert progress.notes == ["the quantised model is reused"]
 
     with (made.root / "model.safetensors").open("r+b") as stream:
@@ -113,7 +127,9 @@ def test_a_tiny_model_is_quantised_placed_whole_and_found_again(tmp_path: Path) 
     progress = Recorder()
     again = run(source, tmp_path, progress)
     assert progress.notes[0].endswith("its bytes are not what was made; quantising again")
-    assert again.digest == made.digest, "the same recipe makes the same bytes"
+    assert again.tree.digest == made.digest, "the same recipe makes the same bytes"
+    assert again.made.differs_from is None
+    assert "at the rate of the last run on this machine" in progress.notes[3]
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ def test_four_bits_everywhere_lose_points_on_the_same_questions(tmp_path: Path) 
     context = tree_context(
         MODEL, QuantizationLimits(tasks=("modelctl_easy",), questions=QUESTIONS), scratch=tmp_path / "scratch"
     )
-    served = quantize(
+    made = quantize(
         context.tree,
         recipe,
         staging=tmp_path / "staging",
@@ -35,7 +35,7 @@ def test_four_bits_everywhere_lose_points_on_the_same_questions(tmp_path: Path) 
         time_limit_s=600,
         memory_limit_bytes=8 << 30,
     )
-    context = replace(context, served=served, tree=served, quantization=recipe)
+    context = replace(context, served=made.tree, tree=made.tree, quantization=recipe, made=made)
     observation = CHECK.run(context)
 
     figures = {item.name: item.value for item in observation.measurements}

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
+from modelctl.accuracy.calibration import SHIPPED_TEXT
 from modelctl.accuracy.evaluate_worker import stratified
-from modelctl.accuracy.quantize import CALIBRATION_TEXT
 from modelctl.accuracy.quantize_worker import windows
 
 GROUPS = {"a": range(100), "b": range(100, 150), "c": range(150, 160)}
@@ -49,6 +49,6 @@ def test_a_tokenizer_that_makes_nothing_is_an_error() -> None:
 
 
 def test_the_calibration_text_has_several_scripts_code_and_numbers() -> None:
-    text = CALIBRATION_TEXT.read_text(encoding="utf-8")
+    text = SHIPPED_TEXT.read_text(encoding="utf-8")
     assert len(text) > 20_000
     assert all(part in text for part in ("def ", "SELECT ", "的", "です", "Люди", "3.42"))

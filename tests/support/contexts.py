@@ -58,6 +58,7 @@ def tree_context(folder: Path, limits: LimitsT, *, scratch: Path, clamd: Clamd |
         source=Snapshot(kind="folder", description=f"folder {folder}", tree=tree, upstream=None),
         served=tree,
         quantization=None,
+        made=None,
         baseline=None,
         serving=Serving(),
         resources=TestResources(clamd),

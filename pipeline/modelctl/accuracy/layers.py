@@ -6,30 +6,33 @@ gptqmodel saves a group size that does not divide a layer's inputs without a wor
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import get_args
 
 from modelctl.errors import InputError
+from modelctl.model.config import load_config
 from modelctl.model.release import Quantization
-from modelctl.model.safetensors import read_header
+from modelctl.model.safetensors import TensorInfo, read_header
 from modelctl.model.tree import Tree
 
 GROUP_SIZES: tuple[int, ...] = get_args(Quantization.model_fields["group_size"].annotation)
 _IN_A_LAYER = re.compile(r"\.\d+\..*\.weight$")
+_TRANSPOSED = ("gpt2", "openai-gpt")
+"""Families that store a matrix with its inputs as rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearLayer:
-    """One matrix inside the repeated blocks of a model: its module's name and how many inputs it has."""
+    """One matrix inside the repeated blocks of a model: its module's name, how many inputs it has, how many outputs."""
 
     name: str
     in_features: int
+    out_features: int
 
 
-def linear_layers(tree: Tree) -> tuple[LinearLayer, ...]:
-    """The matrices of the repeated blocks, by name. Raises `InputError` when a file at the root is no safetensors
-    file."""
-    found = []
+def stored_tensors(tree: Tree) -> Iterator[TensorInfo]:
+    """Every tensor of the safetensors files at the root. Raises `InputError` for a file that is no such file."""
     for entry in tree.files:
         if "/" in entry.path or not entry.path.endswith(".safetensors"):
             continue
@@ -39,9 +42,18 @@ def linear_layers(tree: Tree) -> tuple[LinearLayer, ...]:
                 f"{entry.path}: {header.problems[0].detail}",
                 remedy="restore the file from its upstream, then try again",
             )
-        for tensor in header.tensors:
-            if len(tensor.shape) == 2 and _IN_A_LAYER.search(tensor.name):
-                found.append(LinearLayer(name=tensor.name.removesuffix(".weight"), in_features=tensor.shape[1]))
+        yield from header.tensors
+
+
+def linear_layers(tree: Tree) -> tuple[LinearLayer, ...]:
+    """The matrices of the repeated blocks, by name. Raises `InputError` for a broken file, or without config.json."""
+    transposed = load_config(tree).model_type in _TRANSPOSED
+    found = []
+    for tensor in stored_tensors(tree):
+        if len(tensor.shape) == 2 and _IN_A_LAYER.search(tensor.name):
+            rows, columns = reversed(tensor.shape) if transposed else tensor.shape
+            name = tensor.name.removesuffix(".weight")
+            found.append(LinearLayer(name=name, in_features=columns, out_features=rows))
     return tuple(sorted(found, key=lambda layer: layer.name))
 
 

@@ -2,47 +2,60 @@
 else byte for byte.
 
 The result lies in `staging/<tree digest>` once it is complete, never half-written. It is remembered by the digest of
-all that moves it (source, recipe, calibration text, library versions) and hashed again before it is reused.
+all that moves it (source, recipe, calibration text, library versions) and hashed again before it is reused. It carries
+no path of the machine that made it and none of the calibration text: both are looked for.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import shutil
-import stat
 import tempfile
+import time
 from collections.abc import Mapping
-from dataclasses import replace
-from fnmatch import fnmatchcase
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from modelctl import worker
-from modelctl.accuracy.layers import check_specification
-from modelctl.accuracy.tools import QUANTISING, has_gpu, versions, worker_environment
-from modelctl.errors import CannotDecideError, InputError
+from modelctl.accuracy.assembly import assemble, hold_against_plan, refuse_leaks
+from modelctl.accuracy.calibration import CalibrationText, shortcomings
+from modelctl.accuracy.estimate import duration
+from modelctl.accuracy.plan import Plan, beforehand, plan, working_dtype
+from modelctl.accuracy.staging import PARTIAL, Made, find, place, prune, read_made, remember, sweep
+from modelctl.accuracy.tools import QUANTISING, cores, has_gpu, versions, worker_environment
+from modelctl.errors import CannotDecideError
 from modelctl.isolation import Sandbox
-from modelctl.model.config import CONFIG_NAME, ModelConfig, load_config
+from modelctl.model.config import CONFIG_NAME
 from modelctl.model.release import Quantization
-from modelctl.model.strict_json import Json, read_object
-from modelctl.model.tree import DIGEST_PREFIX, Tree, scan_tree
+from modelctl.model.tree import Tree, scan_tree
 from modelctl.progress import Progress
 
-CALIBRATION_TEXT = Path(__file__).parent / "data" / "calibration.txt"
-SAMPLE_TOKENS = 512
-"""Tokens of one calibration sample; fewer when the model's longest input is shorter."""
-RECIPE = "1"
-"""Raised when the same request would give other bytes for a reason that the key does not hold."""
 
-KEPT = (
-    "tokenizer*.json", "tokenizer*.model", "*.tiktoken", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-    "vocab.txt", "merges.txt", "chat_template*", "chat_templates/*", "generation_config.json", "LICENSE*", "NOTICE*",
-)  # fmt: skip
-"""Files of the source that an engine reads beside config and weights, and what its licence asks to pass on."""
+@dataclass(frozen=True, kw_only=True)
+class Quantized:
+    """A quantised model and how it was made."""
 
-_PARTIAL = ".making-"
-_LOCAL_META = ("offload_to_disk", "offload_to_disk_path")
+    tree: Tree
+    made: Made
+    reused: bool
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know who judges it, one sentence each."""
+        made = self.made
+        found = [
+            *shortcomings(samples=made.samples, sample_tokens=made.sample_tokens, text_tokens=made.text_tokens),
+        ]
+        if made.left_alone:
+            found.append(
+                f"gptqmodel left {len(made.left_alone)} matrices as they are that no pattern excludes: "
+                + ", ".join(made.left_alone[:3])
+            )
+        if made.device != "cpu":
+            found.append("quantised on a GPU: the same recipe may give other bytes another time")
+        if made.differs_from is not None:
+            found.append(f"the same inputs gave other bytes before ({made.differs_from}): not reproducible here")
+        return tuple(found)
 
 
 def quantize(
@@ -55,149 +68,110 @@ def quantize(
     progress: Progress,
     time_limit_s: float,
     memory_limit_bytes: int,
-) -> Tree:
-    """The quantised tree of `source`, made or found again.
+    text: CalibrationText | None = None,
+) -> Quantized:
+    """The quantised tree of `source`, made or found again; `text` None calibrates with the shipped sample.
 
-    Raises `InputError` when the recipe does not fit the model (see `layers.check_specification`) or the weights are
-    quantised already, `CannotDecideError` when a library is missing, the child fails or a limit is reached.
+    Raises what `plan` raises, and `CannotDecideError` when the child fails, a limit is reached or the output carries
+    what it must not.
     """
-    config = load_config(source)
-    if config.quantization is not None:
-        raise InputError(
-            f"{source.root}: the weights are quantised already ({config.quantization.get('quant_method')})",
-            remedy="take 'quantization' out of the release file and name the original as 'baseline'",
-        )
-    check_specification(source, spec)
-    text = CALIBRATION_TEXT.read_text(encoding="utf-8")
-    record = cache / "quantized" / f"{_key(source, spec, text)}.json"
-    found = _remembered(record, staging, progress)
-    if found is not None:
-        return found
+    wanted = plan(source, spec, cache=cache, text=text)
+    before = read_made(wanted.record)
+    found = find(before, staging, progress) if before else None
+    if before is not None and found is not None:
+        progress.note("the quantised model is reused")
+        return Quantized(tree=found, made=before, reused=True)
+    for line in beforehand(wanted, memory_limit_bytes=memory_limit_bytes):
+        progress.note(line)
     staging.mkdir(parents=True, exist_ok=True)
-    _sweep(staging)
-    with tempfile.TemporaryDirectory(dir=staging, prefix=f"{_PARTIAL}{os.getpid()}-") as folder:
+    sweep(staging)
+    with tempfile.TemporaryDirectory(dir=staging, prefix=f"{PARTIAL}{os.getpid()}-") as folder:
         output, ready = Path(folder, "output"), Path(folder, "tree")
         output.mkdir()
         ready.mkdir()
-        with progress.task("quantise", total=config.num_layers, unit="steps") as task:
-            worker.call(
-                sandbox,
-                "accuracy.quantize_worker",
-                {
-                    "source": str(source.root),
-                    "output": str(output),
-                    "bits": spec.bits,
-                    "group_size": spec.group_size,
-                    "desc_act": spec.desc_act,
-                    "exclude": list(spec.exclude),
-                    "samples": spec.calibration_samples,
-                    "sample_tokens": min(SAMPLE_TOKENS, config.max_position_embeddings or SAMPLE_TOKENS),
-                    "seed": spec.seed,
-                    "dtype": working_dtype(config),
-                    "text": text,
-                },
-                readable=source.folders,
-                writable=[output],
-                env=worker_environment(),
-                devices=has_gpu(),
-                time_limit_s=time_limit_s,
-                memory_limit_bytes=memory_limit_bytes,
-                task=task,
-            )
-        _assemble(source, config, output, ready)
-        return _place(ready, staging, record, progress)
-
-
-def working_dtype(config: ModelConfig) -> str:
-    """The dtype of everything that is not quantised, and of both models when they are compared: float16 stays, the
-    rest is bfloat16."""
-    return "float16" if config.dtype == "float16" else "bfloat16"
-
-
-def _key(source: Tree, spec: Quantization, text: str) -> str:
-    parts = {
-        "recipe": RECIPE,
-        "source": source.digest,
-        "spec": spec.model_dump(),
-        "calibration": hashlib.sha256(text.encode()).hexdigest(),
-        "sample_tokens": SAMPLE_TOKENS,
-        "versions": dict(versions(QUANTISING)),
-        "gpu": has_gpu(),
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def _remembered(record: Path, staging: Path, progress: Progress) -> Tree | None:
-    try:
-        digest = str(json.loads(record.read_text(encoding="utf-8"))["tree_digest"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    folder = staging / digest.removeprefix(DIGEST_PREFIX)
-    if not folder.is_dir():
-        return None
-    tree = scan_tree(folder, progress=progress, label="hash the quantised model")
-    if tree.digest != digest:
-        progress.note(f"{folder}: its bytes are not what was made; quantising again")
-        shutil.rmtree(folder)
-        return None
-    progress.note("the quantised model is reused")
-    return tree
-
-
-def _sweep(staging: Path) -> None:
-    """Take away what runs that were killed have left half-made."""
-    import psutil
-
-    for folder in staging.glob(f"{_PARTIAL}*"):
-        maker = folder.name.removeprefix(_PARTIAL).partition("-")[0]
-        if not (maker.isdigit() and psutil.pid_exists(int(maker))):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _assemble(source: Tree, config: ModelConfig, output: Path, ready: Path) -> None:
-    """Put the served tree together. What the child wrote is trusted for weights and recipe only; its other files are
-    dropped."""
-    weights = [path for path in output.iterdir() if path.name.endswith((".safetensors", ".safetensors.index.json"))]
-    if not any(path.suffix == ".safetensors" for path in weights):
-        raise CannotDecideError(
-            "gptqmodel wrote no weights", remedy="run the same command again; report it if it persists"
+        began = time.monotonic()
+        answer = _call(wanted, output, sandbox, progress, time_limit_s, memory_limit_bytes)
+        seconds = time.monotonic() - began
+        weights = assemble(source, wanted.config, output, ready)
+        left_alone = hold_against_plan(wanted, weights)
+        refuse_leaks(wanted, [*weights, ready / CONFIG_NAME], [output, staging.resolve()])
+        tree = scan_tree(ready, progress=progress, label="hash the quantised model")
+        made = Made(
+            tree_digest=tree.digest,
+            recipe_digest=f"sha256:{wanted.record.stem}",
+            calibration=wanted.text.origin,
+            calibration_sha256=wanted.text.sha256,
+            samples=spec.calibration_samples,
+            sample_tokens=wanted.sample_tokens,
+            text_tokens=int(answer["text_tokens"]),
+            modules=int(answer["modules"]),
+            left_alone=left_alone,
+            device=str(answer["device"]),
+            threads=cores(),
+            instructions=str(answer["instructions"]),
+            versions=dict(versions(QUANTISING)),
+            work=wanted.estimate.work,
+            seconds=round(seconds, 1),
+            peak_memory_bytes=int(answer["peak_memory_bytes"]),
+            differs_from=before.tree_digest if before and before.tree_digest != tree.digest else None,
         )
-    for path in weights:
-        if not stat.S_ISREG(path.lstat().st_mode):
-            raise CannotDecideError(f"gptqmodel's output {path.name} is no plain file")
-        path.chmod(0o644)
-        path.rename(ready / path.name)
-    for entry in source.files:
-        if any(fnmatchcase(entry.path, pattern) for pattern in KEPT):
-            target = ready / entry.path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source.location(entry.path), target)
-    written = read_object(output / CONFIG_NAME, origin="gptqmodel's config.json")
-    recipe = written.get("quantization_config")
-    if not isinstance(recipe, Mapping):
-        raise CannotDecideError("gptqmodel wrote no quantization_config into config.json")
-    served = {**config.raw, "quantization_config": _portable(recipe)}
-    for name in {"dtype", "torch_dtype"} & served.keys() or {"dtype"}:
-        served[name] = working_dtype(config)
-    (ready / CONFIG_NAME).write_text(json.dumps(served, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        placed = place(ready, tree, staging)
+        remember(made, wanted.record)
+    prune(staging, progress)
+    return Quantized(tree=placed, made=made, reused=False)
 
 
-def _portable(recipe: Mapping[str, Json]) -> dict[str, Json]:
-    """The recipe without what only says where it was made."""
-    meta = recipe.get("meta")
-    if not isinstance(meta, Mapping):
-        return dict(recipe)
-    return {**recipe, "meta": {name: value for name, value in meta.items() if name not in _LOCAL_META}}
+class _Pace:
+    """Tells the time that is left once two layers are done: the first is slower than the others."""
+
+    def __init__(self, layers: int, progress: Progress) -> None:
+        self._layers = layers
+        self._progress = progress
+        self._done = 0
+        self._last = 0.0
+
+    def told(self, message: Mapping[str, Any]) -> None:
+        if not message.get("advance"):
+            return
+        self._done += 1
+        now = time.monotonic()
+        if self._done == 2 and self._layers > 2:
+            left = (now - self._last) * (self._layers - 2)
+            self._progress.note(f"a layer takes {duration(now - self._last)}: about {duration(left)} are left")
+        self._last = now
 
 
-def _place(ready: Path, staging: Path, record: Path, progress: Progress) -> Tree:
-    tree = scan_tree(ready, progress=progress, label="hash the quantised model")
-    target = staging / tree.digest.removeprefix(DIGEST_PREFIX)
-    if target.exists():
-        shutil.rmtree(target)
-    ready.rename(target)
-    record.parent.mkdir(parents=True, exist_ok=True)
-    partial = record.with_suffix(f".{os.getpid()}.partial")
-    partial.write_text(json.dumps({"tree_digest": tree.digest}) + "\n", encoding="utf-8")
-    partial.replace(record)
-    return replace(tree, root=target.resolve())
+def _call(
+    wanted: Plan, output: Path, sandbox: Sandbox, progress: Progress, time_limit_s: float, memory_limit_bytes: int
+) -> Mapping[str, Any]:
+    spec = wanted.spec
+    layers = wanted.config.num_layers
+    with progress.task("quantise", total=layers, unit="layers") as task:
+        answer = worker.call(
+            sandbox,
+            "accuracy.quantize_worker",
+            {
+                "source": str(wanted.source.root),
+                "output": str(output),
+                "bits": spec.bits,
+                "group_size": spec.group_size,
+                "desc_act": spec.desc_act,
+                "exclude": list(spec.exclude),
+                "samples": spec.calibration_samples,
+                "sample_tokens": wanted.sample_tokens,
+                "seed": spec.seed,
+                "dtype": working_dtype(wanted.config),
+                "texts": wanted.text.parts,
+            },
+            readable=wanted.source.folders,
+            writable=[output],
+            env=worker_environment(),
+            devices=has_gpu(),
+            time_limit_s=time_limit_s,
+            memory_limit_bytes=memory_limit_bytes,
+            task=task,
+            on_progress=_Pace(layers or 0, progress).told,
+        )
+    if not isinstance(answer, Mapping):
+        raise CannotDecideError(f"the quantising child's answer is malformed: {str(answer)[:80]!r}")
+    return answer

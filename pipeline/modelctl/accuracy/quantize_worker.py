@@ -2,8 +2,8 @@
 code.
 
 Request: `source` and `output` folders, `bits`, `group_size`, `desc_act`, `exclude`, `samples`, `sample_tokens`,
-`seed`, `dtype`, `text`. Result: `layers` that were worked on, `modules` that were quantised and the calibration
-`tokens` they saw.
+`seed`, `dtype`, `texts`. Result: `modules` that were quantised, the `text_tokens` that there were to choose from,
+`device`, `instructions` and `peak_memory_bytes`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ def quantize(request: Any, progress: Callable[..., None]) -> dict[str, object]:
     torch.use_deterministic_algorithms(True, warn_only=True)
     progress(describe="load the model")
     tokenizer = transformers.AutoTokenizer.from_pretrained(request["source"])
-    tokens = tokenizer(request["text"], add_special_tokens=False)["input_ids"]
+    tokens: list[int] = []
+    for text in request["texts"]:
+        tokens += tokenizer(text, add_special_tokens=False)["input_ids"]
+        if len(tokens) >= request["samples"] * request["sample_tokens"]:
+            break
     samples = windows(tokens, count=request["samples"], length=request["sample_tokens"], seed=seed)
     config = QuantizeConfig(
         bits=request["bits"],
@@ -53,8 +57,9 @@ def quantize(request: Any, progress: Callable[..., None]) -> dict[str, object]:
         offload_to_disk=False,
         pack_impl="original",  # the other one compiles C++ first
     )
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     model = GPTQModel.load(
-        request["source"], config, dtype=getattr(torch, request["dtype"]), trust_remote_code=False, device="cpu"
+        request["source"], config, dtype=getattr(torch, request["dtype"]), trust_remote_code=False, device=device
     )
     done: set[int] = set()
 
@@ -70,8 +75,19 @@ def quantize(request: Any, progress: Callable[..., None]) -> dict[str, object]:
     )
     progress(describe="save")
     model.save(str(Path(request["output"])))
-    modules = sum(len(entries) for entries in logs.values())
-    return {"layers": len(done), "modules": modules, "tokens": sum(len(sample) for sample in samples)}
+    return {
+        "modules": sum(len(entries) for entries in logs.values()),
+        "text_tokens": len(tokens),
+        "device": device,
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "peak_memory_bytes": _peak_bytes(),
+    }
+
+
+def _peak_bytes() -> int:
+    """The most resident memory of this process so far."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,10 @@ from pathlib import Path
 from modelctl.errors import CannotDecideError
 
 QUANTISING = ("gptqmodel", "torch", "transformers")
+_NETWORK_VARIABLES = (
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE", "HF_ENDPOINT", "HF_TOKEN",
+)  # fmt: skip
 MEASURING = ("lm_eval", "gptqmodel", "torch", "transformers")
 
 
@@ -47,3 +51,8 @@ def worker_environment() -> dict[str, str]:
         "OMP_NUM_THREADS": str(cores()),
         "OMP_WAIT_POLICY": "PASSIVE",
     }
+
+
+def network_environment() -> dict[str, str]:
+    """What a child that fetches questions or text is told of the way to the Hub."""
+    return {name: os.environ[name] for name in _NETWORK_VARIABLES if name in os.environ}

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from modelctl import __version__
-from modelctl.accuracy.quantize import quantize
+from modelctl.accuracy.calibration import resolve
+from modelctl.accuracy.quantize import Quantized, quantize
 from modelctl.admission.evidence import EvidenceFolder
 from modelctl.admission.machine import describe_machine
 from modelctl.admission.policy import LoadedPolicy, load_policy
@@ -125,6 +126,7 @@ class _Run:
             check_id: CheckRun(load_check(check_id), EvidenceFolder(evidence_dir, check_id)) for check_id in selected
         }
         self.served: Tree | None = None
+        self._made: Quantized | None = None
         self._state = request.workspace.state
         self._root = request.workspace.root
         self._subject = subject
@@ -201,16 +203,26 @@ class _Run:
             raise InputError(f"spec.quantization: {reason}", remedy="take 'quantization' out of the release file")
         limits = self._policy.spec.checks.quantization
         self._progress.note(f"quantising to {self._quantization.bits} bits ({self._quantization.method})")
+        cache, memory_bytes = self._state / "cache", int(limits.memory_limit_gib * (1 << 30))
         try:
-            self.served = quantize(
+            text = resolve(
+                self._quantization.calibration or limits.calibration,
+                root=self._root,
+                cache=cache,
+                progress=self._progress,
+                time_limit_s=limits.time_limit_s,
+                memory_limit_bytes=memory_bytes,
+            )
+            self._made = quantize(
                 self._subject.source.tree,
                 self._quantization,
+                text=text,
                 staging=self._state / "staging",
-                cache=self._state / "cache",
+                cache=cache,
                 sandbox=self._resources.sandbox,
                 progress=self._progress,
                 time_limit_s=limits.time_limit_s,
-                memory_limit_bytes=int(limits.memory_limit_gib * (1 << 30)),
+                memory_limit_bytes=memory_bytes,
             )
         except InputError:
             raise
@@ -218,6 +230,7 @@ class _Run:
             for run in waiting:
                 run.add_undecided(f"the served tree could not be made: {error.message}", error.remedy)
             return False
+        self.served = self._made.tree
         return True
 
     def _gate_closed(self, waiting: Sequence[CheckRun], what: str) -> bool:
@@ -238,6 +251,7 @@ class _Run:
             source=self._subject.source,
             served=self.served or self._subject.source.tree,
             quantization=self._quantization,
+            made=self._made,
             baseline=self._subject.baseline,
             serving=self._subject.serving,
             resources=self._resources,

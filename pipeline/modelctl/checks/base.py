@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import Field
 
+from modelctl.accuracy.quantize import Quantized
 from modelctl.documents import Document
 from modelctl.isolation import Sandbox
 from modelctl.model.release import Quantization, Serving
@@ -151,6 +152,8 @@ class CheckContext(Generic[LimitsT]):
     source: Snapshot
     served: Tree
     quantization: Quantization | None
+    made: Quantized | None
+    """How the served tree was quantised, when modelctl did it."""
     baseline: Snapshot | None
     serving: Serving
     resources: Resources

@@ -14,8 +14,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from modelctl.accuracy.evaluate import Results, evaluate
+from modelctl.accuracy.methods import method_of, require_measurable
 from modelctl.accuracy.pairing import Pair, by_subject, evidence_lines, pair
-from modelctl.accuracy.quantize import working_dtype
+from modelctl.accuracy.plan import working_dtype
 from modelctl.accuracy.questions import prepare
 from modelctl.accuracy.statistics import PairedDrop, above_chance, constant_answer, judge
 from modelctl.checks.base import (
@@ -28,9 +29,10 @@ from modelctl.checks.base import (
     Scalar,
     Undecided,
 )
+from modelctl.checks.quantization_making import of_making, recipe_parameters
 from modelctl.errors import CannotDecideError, DoesNotApplyError
 from modelctl.model.config import load_config
-from modelctl.model.release import Quantization
+from modelctl.model.release import Calibration, Quantization
 from modelctl.model.sources import Snapshot
 from modelctl.model.tree import Tree
 
@@ -61,6 +63,8 @@ class QuantizationLimits(CheckLimits):
     time_limit_s: Annotated[int, Field(ge=1)] = 14400
     """For the quantisation, and again for each of the two evaluations."""
     memory_limit_gib: Annotated[float, Field(gt=0)] = 64
+    calibration: Calibration | None = None
+    """The text that quantising looks at, where the release names none. None: the sample that ships with modelctl."""
 
 
 class QuantizationCheck:
@@ -77,6 +81,10 @@ class QuantizationCheck:
         Raises `DoesNotApplyError` when nothing is quantised, `CannotDecideError` when there is nothing to compare with.
         """
         baseline = _baseline(context)
+        for tree in (baseline.tree, context.served):
+            recipe = load_config(tree).quantization
+            if recipe is not None:
+                require_measurable(recipe)
         limits = context.limits
         memory_bytes = int(limits.memory_limit_gib * (1 << 30))
         questions = prepare(
@@ -109,7 +117,10 @@ class QuantizationCheck:
         quantised = answer(context.served, "answer: quantised")
         pairs = pair(original, quantised)
         context.evidence.keep(EVIDENCE, evidence_lines(pairs))
-        return observe(original, quantised, pairs, limits, context.quantization)
+        seen = observe(original, quantised, pairs, limits, context.quantization)
+        if context.made is None or context.quantization is None:
+            return seen
+        return seen.plus(of_making(context.made, context.quantization))
 
 
 def _baseline(context: CheckContext[QuantizationLimits]) -> Snapshot:
@@ -121,7 +132,7 @@ def _baseline(context: CheckContext[QuantizationLimits]) -> Snapshot:
     if recipe is None:
         raise DoesNotApplyError("the release is not quantised")
     raise CannotDecideError(
-        f"the weights are quantised already ({recipe.get('quant_method')}) and the release names no original",
+        f"the weights are quantised already ({method_of(recipe)}) and the release names no original",
         remedy="write baseline: {hub: ORG/NAME, revision: COMMIT} under spec in the release file",
     )
 
@@ -213,13 +224,7 @@ def _measurements(
     pairs: Sequence[Pair],
     quantization: Quantization | None,
 ) -> list[Measurement]:
-    recipe: dict[str, Scalar] = {}
-    if quantization is not None:
-        recipe = {
-            name: ", ".join(value) if isinstance(value, tuple) else value
-            for name, value in quantization.model_dump().items()
-            if name != "seed"
-        } | {"quantization_seed": quantization.seed}
+    recipe = recipe_parameters(quantization) if quantization is not None else {}
     parameters: dict[str, Scalar] = {
         "tasks": ", ".join(baseline.tasks),
         "questions": result.n,

@@ -58,6 +58,30 @@ class Source(Document):
         return self
 
 
+class Calibration(Document):
+    """The text that quantising looks at: exactly one of `file` and `dataset`."""
+
+    file: Path | None = None
+    """Plain text, or `.jsonl` with one text or object a line; relative to the registry repository."""
+    dataset: HubId | None = None
+    """A data set of the Hub."""
+    revision: Commit | None = None
+    """The pinned commit of `dataset`."""
+    subset: str | None = None
+    """The configuration of `dataset`, where it has several."""
+    split: str = "train"
+    column: str = "text"
+    """Where the text is in an object or a row."""
+
+    @model_validator(mode="after")
+    def _one_text(self) -> Calibration:
+        if (self.file is None) == (self.dataset is None):
+            raise ValueError("give exactly one of 'file' and 'dataset'")
+        if (self.dataset is None) != (self.revision is None):
+            raise ValueError("'dataset' and 'revision' (the pinned commit, 40 hex digits) belong together")
+        return self
+
+
 class Quantization(Document):
     """How modelctl makes the served tree from the source."""
 
@@ -67,7 +91,11 @@ class Quantization(Document):
     desc_act: bool = False
     exclude: tuple[str, ...] = ()
     """Regular expressions of module names that stay as they are (`self_attn`, `down_proj`)."""
+    calibration: Calibration | None = None
+    """The text to calibrate with. None: the policy's, else the multilingual sample that ships with modelctl."""
     calibration_samples: Annotated[int, Field(ge=1, le=4096)] = 256
+    calibration_tokens: Annotated[int, Field(ge=16, le=8192)] = 512
+    """Tokens of one sample; fewer when the model's longest input is shorter."""
     seed: int = 0
 
     @model_validator(mode="after")
