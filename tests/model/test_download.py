@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import os
 import random
 import signal
 import subprocess
@@ -261,9 +262,37 @@ def test_a_compressed_continuation_is_not_appended(hub: LocalHub, store: Store) 
 def test_bytes_of_another_commit_decide_nothing(hub: LocalHub, store: Store) -> None:
     hub.push(REPO, FILES)
     hub.faults.wrong_commit = True
-    with pytest.raises(CannotDecideError, match="asked for"):
+    with pytest.raises(CannotDecideError, match=f"of commit '{'0' * 40}', asked for that of") as caught:
         download(store)
+    assert caught.value.exit_code == 3
+    assert "check HF_ENDPOINT" in str(caught.value.remedy)
     assert leftovers(store) == []
+    assert list((store.root / "blobs").iterdir()) == []
+    hub.faults.wrong_commit = False
+    assert download(store) == FILES
+
+
+def aged(path: Path, days: float) -> Path:
+    """A part that nothing was added to for so many days."""
+    path.write_bytes(bytes(1_500_000))
+    os.utime(path, (time.time() - days * 86_400,) * 2)
+    return path
+
+
+def test_parts_that_nobody_went_on_with_for_a_week_are_removed(hub: LocalHub, store: Store) -> None:
+    hub.push(REPO, FILES)
+    part(store, CONTENT[:100_000])
+    os.utime(store.root / "partial" / DIGEST, (time.time() - 30 * 86_400,) * 2)
+    aged(store.root / "partial" / ("a" * 64), 7.1)
+    held = aged(store.root / "partial" / ("b" * 64), 30)
+    aged(store.root / "partial" / ("c" * 64), 6.9)
+    watched = Watched()
+    with held.open("ab") as sink:
+        fcntl.flock(sink, fcntl.LOCK_EX)
+        assert download(store, watched) == FILES
+    assert sorted(name[0] for name in leftovers(store)) == ["b", "c"]
+    assert watched.notes == ["1.5 MB of downloads that nobody went on with for a week were removed"]
+    assert set(hub.asked_ranges) == {"bytes=100000-"}
 
 
 def test_a_finished_file_is_not_sent_again_and_a_damaged_one_is(hub: LocalHub, store: Store) -> None:

@@ -17,7 +17,7 @@ from modelctl.model.blobs import disk_errors, lay_out, require_space
 from modelctl.model.hub import Hub
 from modelctl.model.hub_errors import TransientError, UnreachableError
 from modelctl.model.listing import Upstream, UpstreamFile, file_digest
-from modelctl.model.partial import Part, open_part
+from modelctl.model.partial import Part, open_part, prune_parts
 from modelctl.model.retries import Retries
 from modelctl.model.transfer import StoppedError, Transfer
 from modelctl.progress import Progress
@@ -57,6 +57,8 @@ def fetch(hub: Hub, upstream: Upstream, store: Store, progress: Progress) -> Pat
     with disk_errors(store.root):
         for folder in ("blobs", "partial"):
             (store.root / folder).mkdir(parents=True, exist_ok=True)
+        if freed := prune_parts(store.root / "partial", wanted={file.digest for file in wanted}):
+            progress.note(f"{freed / 1e6:.1f} MB of downloads that nobody went on with for a week were removed")
         missing = [file for file in wanted if not store.blob(file).is_file()]
         require_space(store.root, sum(file.size_bytes - _part_bytes(store, file) for file in missing))
         with progress.task(f"download {upstream.repo_id}", total=total, unit="bytes") as task:

@@ -1,14 +1,17 @@
 """The bytes of one file that have arrived so far, kept on disk so that the next run goes on where this one stopped.
 
 A part is only ever appended to, so whatever ended the last run (SIGKILL too) left a beginning of the file. Its hash is
-taken over what lies there and continued. One process at a time holds a part: the lock ends with the process.
+taken over what lies there and continued. One process at a time holds a part: the lock ends with the process. A part
+that nothing was added to for a week is of a download that nobody goes on with, and the next one removes it, unless it
+wants the same file.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedWriter
@@ -17,6 +20,8 @@ from pathlib import Path
 from modelctl.model.listing import Digest, UpstreamFile, new_digest
 
 BLOCK_BYTES = 1 << 20
+MAX_AGE_S = 7 * 24 * 3600.0
+"""How long a part is kept that nothing is added to."""
 
 
 @dataclass(kw_only=True)
@@ -83,6 +88,26 @@ def open_part(path: Path, file: UpstreamFile, advance: Callable[[int], object]) 
         finally:
             if not part.received:
                 part.discard()
+
+
+def prune_parts(folder: Path, *, wanted: Set[str]) -> int:
+    """Remove the parts of a folder that are older than `MAX_AGE_S` and that no process holds; returns their bytes.
+
+    Those of the names in `wanted` stay: they are about to be gone on with. Raises `OSError`.
+    """
+    oldest_s = time.time() - MAX_AGE_S
+    freed = 0
+    for path in folder.iterdir():
+        try:
+            if path.name in wanted or path.is_symlink() or not path.is_file() or path.stat().st_mtime >= oldest_s:
+                continue
+            with path.open("ab") as sink:
+                if _is_ours(sink, path) and os.fstat(sink.fileno()).st_mtime < oldest_s:
+                    freed += os.fstat(sink.fileno()).st_size
+                    path.unlink()
+        except FileNotFoundError:  # finished or removed meanwhile
+            continue
+    return freed
 
 
 def _is_ours(sink: BufferedWriter, path: Path) -> bool:

@@ -149,10 +149,12 @@ class Transfer:
             )
 
     def _require_commit(self, file: UpstreamFile, headers: Iterable[Mapping[str, str]]) -> None:
+        """Raises `CannotDecideError`, and no refusal: of the bytes of the right commit nothing is known."""
         for header in headers:
             commit = header.get("X-Repo-Commit", self.upstream.commit)
             if commit != self.upstream.commit:
                 raise CannotDecideError(
-                    f"{self.hub.endpoint} sent {file.path} of commit {commit[:40]!a}, asked for {self.upstream.commit}",
-                    remedy="check HF_ENDPOINT",
+                    f"{self.hub.endpoint} answers with {file.path} of commit {commit[:40]!a}, asked for that of "
+                    f"{self.upstream.commit}: its bytes were not taken",
+                    remedy="a commit never moves, so the server mixes them up: run it again, or check HF_ENDPOINT",
                 )
