@@ -113,6 +113,12 @@ PER_TOKEN = {
 }
 
 
+QWEN3_NEXT = config(
+    48, 16, 2048, num_key_value_heads=2, head_dim=256, full_attention_interval=4, linear_num_key_heads=16,
+    linear_key_head_dim=128, linear_num_value_heads=32, linear_value_head_dim=128, linear_conv_kernel_dim=4,
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("name", PER_TOKEN)
 def test_bytes_per_token(name: str) -> None:
     raw, whole, marginal = PER_TOKEN[name]
@@ -166,8 +172,8 @@ def test_an_8_bit_cache_halves_it() -> None:
     "extra",
     [
         {"layer_types": ["linear_attention"] * 24 + ["full_attention"] * 8},
+        {"layer_types": ["linear_attention"] * 32},
         {"mamba_d_state": 128},
-        {"num_kv_shared_layers": 10},
         {"sliding_window": 512, "model_type": "something_new"},
         {"layer_types": ["sliding_attention"] * 32},
         {"dtype": "float4"},
@@ -183,3 +189,17 @@ def test_what_is_not_computed_is_refused_rather_than_guessed(extra: Mapping[str,
 )
 def test_the_engines_version_decides_how_many_batches_are_in_flight(version: str | None, batches: int) -> None:
     assert batches_in_flight(version) == batches
+
+
+def test_linear_layers_hold_one_state_a_stream_whatever_the_length() -> None:
+    found = layout(QWEN3_NEXT)
+    assert (found.bytes_per_token, found.marginal_bytes_per_token) == (24_576, 24_576)
+    assert found.block_size == 544  # vLLM's own choice for this model: a block must hold a state
+    assert found.need_blocks(1) == 1 + 3
+    assert found.need_blocks(32768) == -(-32768 // 544) + 3
+    listed = {**QWEN3_NEXT, "layer_types": (["linear_attention"] * 3 + ["full_attention"]) * 12}
+    assert layout(listed) == found
+
+
+def test_layers_that_share_a_cache_have_none_of_their_own() -> None:
+    assert layout({**LLAMA_8B, "num_kv_shared_layers": 12}).bytes_per_token == 131_072 * 20 // 32

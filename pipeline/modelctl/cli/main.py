@@ -32,11 +32,13 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "admit": Entry("admit", "admit", "Run the admission checks on a model and decide."),
+    "quantize": Entry("quantize", "quantize", "Make a quantised model of any source, without judging it."),
     "publish": Entry("publish", "publish", "Upload an admitted release once, record it and tag it."),
     "pull": Entry("pull", "pull", "Download a published release, verified."),
     "list": Entry("listing", "list_releases", "The registry at a glance."),
     "rollout": Entry("rollout", "rollout", "Write the canary manifests of a release as one commit."),
     "audit": Entry("audit", "audit", "The timeline of every release, from git history."),
+    "size": Entry("size", "size", "Memory, flags, GPUs and cost of serving a model."),
     "services": Entry("services", "services", "Embedded clamd, S3 server and Prometheus for a laptop."),
     "config": Entry("config", "config", "Settings, and where each comes from."),
     "doctor": Entry("doctor", "doctor", "What this machine has and lacks, and the command that mends it."),

@@ -228,6 +228,16 @@ def resolve_source(
     return snapshot
 
 
+def hub_name(text: str) -> tuple[str, str]:
+    """Repository and revision of `[hub:]ORG/NAME[@REVISION]`. Raises `InputError`."""
+    named = _HUB_ID.fullmatch(text.removeprefix(HUB_SCHEME))
+    if named is None:
+        raise InputError(
+            f"'{text}' is neither a folder here nor a Hub id", remedy="wanted: a folder or ORG/NAME[@COMMIT]"
+        )
+    return named["id"], named["revision"] or DEFAULT_REVISION
+
+
 def _parse_upstream(text: str) -> tuple[str, str]:
     named = _HUB_ID.fullmatch(text.removeprefix(HUB_SCHEME))
     if named is None or named["revision"] is None:

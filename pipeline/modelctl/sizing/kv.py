@@ -6,8 +6,9 @@ size; each group takes its own blocks from one shared pool, so a need in blocks 
     full     cdiv(length, block)
     sliding  cdiv(min(window - 1 + batched, length), block) + 1
     chunked  cdiv(min(chunk + batched, length), block)
+    linear   1, whatever the length: a state and no cache (`linear_state`)
 
-What has state beside attention, or caches of unequal size, is refused rather than guessed.
+Other state beside attention, or caches of unequal size, is refused rather than guessed.
 """
 
 from __future__ import annotations
@@ -19,23 +20,24 @@ from typing import Literal
 
 from modelctl.errors import CannotDecideError
 from modelctl.model.config import ModelConfig
+from modelctl.sizing.linear_state import ELEMENT_BYTES, state_bytes
 
-Kind = Literal["full", "sliding", "chunked"]
+Kind = Literal["full", "sliding", "chunked", "linear"]
 
-_DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float": 4, "half": 2}
 _FP8_DS_MLA_TOKEN_BYTES = 656
 _LAYER_TYPES: Mapping[str, Kind] = {
     "full_attention": "full",
     "sliding_attention": "sliding",
     "chunked_attention": "chunked",
+    "linear_attention": "linear",
 }
 _ALWAYS_WINDOWED = ("mistral", "mixtral", "phi3", "starcoder2")
 """Families whose `sliding_window`, when it is there, holds for every layer."""
 _NOT_COMPUTED = (
-    "mamba_d_state", "ssm_cfg", "state_size", "layers_block_type", "hybrid_override_pattern", "linear_num_key_heads",
-    "num_kv_shared_layers", "index_topk", "cross_attention_layers",
+    "mamba_d_state", "ssm_cfg", "state_size", "layers_block_type", "hybrid_override_pattern", "index_topk",
+    "cross_attention_layers",
 )  # fmt: skip
-"""Keys of models whose cache is more than equal attention layers."""
+"""Keys of models whose cache is more than equal attention layers and linear ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +51,14 @@ class KvLayout:
     layer_token_bytes: int
     """Bytes that one token takes in one layer: keys and values, or the shared latent of MLA."""
     block_size: int
-    """Tokens per block."""
+    """Tokens per block; with linear layers the least multiple whose block holds a state."""
     batched_tokens: int
     """Tokens that may be computed at once beyond a window: `max_num_batched_tokens` times the batches in flight."""
 
     @property
     def bytes_per_token(self) -> int:
         """Bytes of one token while every window still holds it."""
-        return self.layer_token_bytes * sum(self.layers.values())
+        return self.layer_token_bytes * sum(count for kind, count in self.layers.items() if kind != "linear")
 
     @property
     def marginal_bytes_per_token(self) -> int:
@@ -83,6 +85,8 @@ class KvLayout:
         return self.need_blocks(length) * self.block_bytes
 
     def _blocks(self, kind: Kind, length: int) -> int:
+        if kind == "linear":
+            return 1
         if kind == "full" or self.window is None:
             return _cdiv(length, self.block_size)
         if kind == "sliding":
@@ -108,11 +112,14 @@ def kv_layout(
             raise _not_computed(f"config.json has '{key}'")
     if config.num_layers is None:
         raise _not_computed("config.json does not say how many layers there are")
-    layers, window = _kinds(config, config.num_layers)
+    layers, window = _kinds(config, _own_caches(config, config.num_layers))
+    token_bytes = _layer_token_bytes(config, tensor_parallel_size, cache_dtype)
+    if "linear" in layers:
+        block_size *= _cdiv(state_bytes(config, tensor_parallel_size), block_size * token_bytes)
     return KvLayout(
         layers=layers,
         window=window,
-        layer_token_bytes=_layer_token_bytes(config, tensor_parallel_size, cache_dtype),
+        layer_token_bytes=token_bytes,
         block_size=block_size,
         batched_tokens=max_num_batched_tokens * batches_in_flight,
     )
@@ -131,7 +138,7 @@ def _layer_token_bytes(config: ModelConfig, tensor_parallel_size: int, cache_dty
     latent, rope = config.text.get("kv_lora_rank"), config.text.get("qk_rope_head_dim")
     if cache_dtype == "fp8_ds_mla":
         return _FP8_DS_MLA_TOKEN_BYTES
-    element = 1 if cache_dtype.startswith("fp8") else _DTYPE_BYTES.get(_stored_as(config, cache_dtype))
+    element = 1 if cache_dtype.startswith("fp8") else ELEMENT_BYTES.get(_stored_as(config, cache_dtype))
     if element is None:
         raise _not_computed(f"the cache's data type is '{_stored_as(config, cache_dtype)}'")
     if isinstance(latent, int) and isinstance(rope, int):
@@ -148,6 +155,12 @@ def _stored_as(config: ModelConfig, cache_dtype: str) -> str:
     return (config.dtype or "bfloat16") if cache_dtype == "auto" else cache_dtype
 
 
+def _own_caches(config: ModelConfig, layers: int) -> int:
+    """Layers with a cache of their own: the last ones of some families read that of an earlier layer."""
+    shared = config.text.get("num_kv_shared_layers")
+    return layers - shared if isinstance(shared, int) and 0 < shared < layers else layers
+
+
 def _kinds(config: ModelConfig, layers: int) -> tuple[dict[Kind, int], int | None]:
     text = config.text
     window = text.get("sliding_window")
@@ -161,11 +174,16 @@ def _kinds(config: ModelConfig, layers: int) -> tuple[dict[Kind, int], int | Non
             raise _not_computed(f"layers of kind {', '.join(sorted({str(word) for word in types}))}")
         found = {kind: count for kind in _LAYER_TYPES.values() if (count := kinds.count(kind))}
         size = chunk if "chunked" in found else window
-        if set(found) == {"full"}:
+        if set(found) == {"linear"}:
+            raise _not_computed("every layer is linear")
+        if not {"sliding", "chunked"} & found.keys():
             return found, None
         if not isinstance(size, int):
             raise _not_computed("windowed layers without a window's size")
         return found, size
+    every = text.get("full_attention_interval")
+    if isinstance(every, int) and every > 1 and text.get("linear_num_value_heads"):
+        return _present({"full": layers // every, "linear": layers - layers // every}), None
     if isinstance(chunk, int) and chunk > 0 and config.model_type in ("llama4", "llama4_text"):
         full = layers // 4  # every fourth layer has no rotary positions and looks at everything
         return _present({"full": full, "chunked": layers - full}), chunk
