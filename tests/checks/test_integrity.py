@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import shutil
 import zipfile
 from collections.abc import Mapping
@@ -460,6 +461,19 @@ def test_numbers_in_gguf_are_read_plain_and_packed(tmp_path: Path) -> None:
     assert [item.rule for item in found.findings] == ["integrity.nan", "integrity.nan"]
     assert "attn_k.weight': 1 of 2 block scales are NaN" in found.findings[1].message
     assert [(item.seen, item.total) for item in found.coverage] == [(1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_stored_head_is_the_embedding_that_it_is_tied_to(tmp_path: Path, shards: int) -> None:
+    folder = tiny_llama(tmp_path / "model", tie=False, shards=shards)
+    write_json(folder / "config.json", json.loads((folder / "config.json").read_text()) | {"tie_word_embeddings": True})
+    [item] = observe(folder).findings
+    assert item.rule == "integrity.tied-head"
+    assert re.search(r"other numbers: \d+ of 20480 differ", item.message)
+    write_json(
+        folder / "config.json", json.loads((folder / "config.json").read_text()) | {"tie_word_embeddings": False}
+    )
+    assert rules(folder) == set()
 
 
 def test_a_policy_may_name_constant_tensors_or_leave_the_numbers_out(model: Path) -> None:

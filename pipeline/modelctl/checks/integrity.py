@@ -39,6 +39,7 @@ from modelctl.model.number_rules import check_numbers, weights_of
 from modelctl.model.numbers import read_numbers
 from modelctl.model.provenance import provenance_problems
 from modelctl.model.shards import check_indexes
+from modelctl.model.tied_head import check_tied_head
 from modelctl.model.tree import Tree
 from modelctl.model.weights import check_dtypes, check_weights
 
@@ -189,6 +190,10 @@ def _numbers(context: CheckContext[IntegrityLimits], seen: Seen) -> Iterator[Fin
             for problem in problems:
                 yield finding(problem.kind, problem.detail, path=problem.path)
             seen.numbers_read += len(header.tensors)
+    if seen.config is not None:
+        stored = {path: header for path, header in seen.headers.items() if path in whole}
+        for problem in check_tied_head(seen.config, family, stored, context.tree.location):
+            yield finding(problem.kind, problem.detail, path=problem.path)
 
 
 def _coverage(context: CheckContext[IntegrityLimits], seen: Seen) -> Iterator[Coverage]:

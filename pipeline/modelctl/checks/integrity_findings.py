@@ -34,6 +34,7 @@ _REMEDIES: Mapping[str, str] = {
     "no-weights": "put the *.safetensors files beside config.json",
     "no-config": "put config.json beside the weights",
     "config": "mend config.json or take it from the official repository",
+    "tied-head": f"{_TOGETHER}; or set tie_word_embeddings to false, or delete the head",
     "nan": _NUMBERS,
     "inf": _NUMBERS,
     "all-zero": f"{_NUMBERS}; integrity.may_be_constant in the policy names tensors that are meant to be so",

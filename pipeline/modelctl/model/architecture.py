@@ -46,7 +46,7 @@ def compare_architecture(config: ModelConfig, headers: Mapping[str, Header]) -> 
     Raises `InputError` for a value in config.json that is no number where one is needed.
     """
     tensors = {
-        _current_name(tensor.name): (path, tensor) for path in _loaded(headers) for tensor in headers[path].tensors
+        _current_name(tensor.name): (path, tensor) for path in loaded_files(headers) for tensor in headers[path].tensors
     }
     known = family_of(config)
     if known is None:
@@ -69,7 +69,7 @@ def compare_architecture(config: ModelConfig, headers: Mapping[str, Header]) -> 
     )
 
 
-def _loaded(headers: Mapping[str, Header]) -> Iterator[str]:
+def loaded_files(headers: Mapping[str, Header]) -> Iterator[str]:
     """The files at the root that engines load: adapters are their own, `consolidated` is a second copy by Mistral."""
     root = [path for path in headers if "/" not in path and path != "adapter_model.safetensors"]
     others = [path for path in root if not path.startswith("consolidated")]

@@ -34,7 +34,7 @@ QUANTIZATION_PART = re.compile(r"scale|zero|qweight|g_idx|packed|absmax|quant|we
 _EMBEDDING = re.compile(
     r"(^|\.)(embed_tokens|wte|word_embeddings|tok_embeddings|embed_in|embed_out|lm_head)\.weight$", re.IGNORECASE
 )
-_OTHER_TOWER = re.compile(r"vision|visual|audio|image|encoder", re.IGNORECASE)
+OTHER_TOWER = re.compile(r"vision|visual|audio|image|encoder", re.IGNORECASE)
 _LAYER = re.compile(r"(^|\.)(layers|h|blocks|encoder\.layer)\.(\d{1,5})\.")
 
 
@@ -112,7 +112,7 @@ def _embedding_rows(config: ModelConfig, tensors: Sequence[tuple[str, TensorInfo
     if config.vocab_size is None:
         return
     for path, tensor in tensors:
-        matrix = len(tensor.shape) == 2 and _EMBEDDING.search(tensor.name) and not _OTHER_TOWER.search(tensor.name)
+        matrix = len(tensor.shape) == 2 and _EMBEDDING.search(tensor.name) and not OTHER_TOWER.search(tensor.name)
         if matrix and tensor.shape[0] != config.vocab_size:
             detail = f"{tensor.name} has {tensor.shape[0]} rows, config.json says vocab_size {config.vocab_size}"
             yield WeightProblem(path=path, kind="embedding-rows", detail=detail)
