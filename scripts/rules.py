@@ -28,7 +28,7 @@ KINDS = {
 }  # fmt: skip
 """What `model/` calls a problem, and what its kind is prefixed with as a rule of integrity."""
 TABLES = ("malware", "code")
-"""Checks whose module has a table `_REMEDIES` with a line for each rule."""
+"""Checks with a table `_REMEDIES` in one of their modules, with a line for each rule."""
 PUT_TOGETHER = {f"tokenizer.{role}-token" for role in ("bos", "eos", "pad")} | {"concurrency.ttft", "concurrency.tpot"}
 """Rules whose names are put together when the check runs, so that no reading finds them."""
 
@@ -100,7 +100,8 @@ def rules() -> set[str]:
                     for rule in constants(value, module):
                         found.add(rule if "." in rule else f"{check_id}.{rule}")
     for check_id in TABLES:
-        found.update(f"{check_id}.{rule}" for rule in remedies(PACKAGE / "checks" / f"{check_id}.py"))
+        for path in (PACKAGE / "checks").glob(f"{check_id}*.py"):
+            found.update(f"{check_id}.{rule}" for rule in remedies(path))
     for path in (PACKAGE / "model").glob("*.py"):
         for called, call, module in calls(path):
             if called in KINDS:

@@ -13,7 +13,8 @@ import pytest
 
 from modelctl.errors import CannotDecideError, InputError
 from modelctl.scan.clamd import Clamd, Found
-from modelctl.scan.windows import Windows, eicar, prove
+from modelctl.scan.proof import prove
+from modelctl.scan.windows import Windows, eicar
 from modelctl.services import clamd as service_module
 from modelctl.services.clamd import private_clamd
 from modelctl.services.process import find, running, start, stop

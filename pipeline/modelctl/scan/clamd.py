@@ -3,6 +3,9 @@
 Connections are pyclamd's, one for each command; sending and reading the reply are done here, since pyclamd answers
 "clean" for an empty reply too. A limit that clamd ran into is `NotScanned`, whatever word clamd uses for it; a
 connection that breaks is an error.
+
+Every wait has an end: a connection is made within 10 s, a chunk is taken within 2 minutes, and a verdict that is not
+complete in the time a scan is trusted for is `NotScanned`. `cancel` ends every scan under way at once.
 """
 
 from __future__ import annotations
@@ -10,8 +13,10 @@ from __future__ import annotations
 import re
 import socket
 import struct
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -22,10 +27,9 @@ CHUNK_BYTES = 1 << 20
 MAX_REPLY_BYTES = 64 << 10
 CONNECT_TIMEOUT_S = 10.0
 SEND_TIMEOUT_S = 120.0
-REPLY_TIMEOUT_S = 3600.0
 TRUSTED_SCAN_S = 110.0
 """clamd's MaxScanTime is 120 s unless set otherwise, and a scan that it cuts short may be called OK: a slower OK is
-not believed."""
+not believed, nor waited for."""
 
 _REMEDY = "start one with `modelctl services up` or name one with --clamd; `modelctl doctor` says what is missing"
 _DATE = "%a %b %d %H:%M:%S %Y"
@@ -75,6 +79,9 @@ class Clamd:
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._cancelled = False
         self._host: tuple[str, int] | None = None
         if "/" not in address:
             host, _, port = address.rpartition(":")
@@ -114,47 +121,72 @@ class Clamd:
     ) -> ScanReply:
         """Send a stream by INSTREAM and read the verdict; `advance` is told the bytes as they go.
 
-        An OK that came later than `trusted_scan_s` seconds after the end of the stream is `NotScanned`. Raises
-        `CannotDecideError` when the connection breaks or the reply is none of clamd's.
+        A verdict that is not there `trusted_scan_s` seconds after the end of the stream is `NotScanned`. Raises
+        `CannotDecideError` when the connection breaks, the reply is none of clamd's, or `cancel` was called, and
+        `OSError` when the stream can't be read.
         """
-        connection = self._connect()
         complete = False
-        try:
+        with self._connection() as connection:
             try:
-                connection.sendall(b"zINSTREAM\0")
+                self._send(connection, b"zINSTREAM\0")
                 while chunk := stream.read(CHUNK_BYTES):
-                    connection.sendall(struct.pack("!L", len(chunk)) + chunk)
+                    self._send(connection, struct.pack("!L", len(chunk)) + chunk)
                     advance(len(chunk))
-                connection.sendall(struct.pack("!L", 0))
+                self._send(connection, struct.pack("!L", 0))
                 complete = True
             except (BrokenPipeError, ConnectionResetError):
                 pass  # clamd hangs up in the middle when its limit is reached, and its last words may still be there
-            sent = time.monotonic()
-            answer = self._receive(connection)
-        except OSError as error:
-            raise self._broken(error) from error
-        finally:
-            connection.close()
+            try:
+                answer = self._receive(connection, timeout_s=trusted_scan_s)
+            except TimeoutError:
+                return NotScanned(
+                    reason=f"clamd gave no verdict within {trusted_scan_s:g} s of the end of the stream, and a later "
+                    "one is not believed (malware.trusted_scan_s, MaxScanTime)"
+                )
         reply = _verdict(answer, self.address)
         if isinstance(reply, Clean) and not complete:
             return NotScanned(reason="clamd said OK and hung up before the end of the stream")
-        waited_s = time.monotonic() - sent
-        if isinstance(reply, Clean) and waited_s > trusted_scan_s:
-            return NotScanned(
-                reason=f"clamd needed {waited_s:.0f} s; its OK is believed up to {trusted_scan_s:.0f} s (MaxScanTime)"
-            )
         return reply
 
+    def cancel(self) -> None:
+        """End every scan under way, in whatever thread, and refuse further ones with `CannotDecideError`."""
+        with self._lock:
+            self._cancelled = True
+            for connection in self._open:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
     def _ask(self, command: str) -> str:
+        with self._connection() as connection:
+            self._send(connection, b"z" + command.encode() + b"\0")
+            try:
+                return self._receive(connection, timeout_s=CONNECT_TIMEOUT_S).strip()
+            except TimeoutError as error:
+                raise self._broken(error) from error
+
+    @contextmanager
+    def _connection(self) -> Iterator[socket.socket]:
         connection = self._connect()
+        with self._lock:
+            cancelled = self._cancelled
+            self._open.add(connection)
         try:
-            connection.settimeout(CONNECT_TIMEOUT_S)
-            connection.sendall(b"z" + command.encode() + b"\0")
-            return self._receive(connection, timeout_s=CONNECT_TIMEOUT_S)
+            if cancelled:
+                raise CannotDecideError("the scan was cancelled")
+            yield connection
+        finally:
+            with self._lock:
+                self._open.discard(connection)
+            connection.close()
+
+    def _send(self, connection: socket.socket, content: bytes) -> None:
+        """All of it. Raises `BrokenPipeError` and `ConnectionResetError` as they are: the peer hung up."""
+        try:
+            connection.sendall(content)
+        except (BrokenPipeError, ConnectionResetError):
+            raise
         except OSError as error:
             raise self._broken(error) from error
-        finally:
-            connection.close()
 
     def _connect(self) -> socket.socket:
         import pyclamd
@@ -172,11 +204,21 @@ class Clamd:
         connection.settimeout(SEND_TIMEOUT_S)
         return connection
 
-    def _receive(self, connection: socket.socket, *, timeout_s: float = REPLY_TIMEOUT_S) -> str:
-        connection.settimeout(timeout_s)
+    def _receive(self, connection: socket.socket, *, timeout_s: float) -> str:
+        """One whole answer, up to its zero byte. Raises `TimeoutError` when it is not complete in time."""
+        deadline = time.monotonic() + timeout_s
         answer = bytearray()
         while not answer.endswith(b"\0"):
-            part = connection.recv(4096)
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError("no answer")
+            connection.settimeout(left_s)
+            try:
+                part = connection.recv(4096)
+            except TimeoutError:
+                raise
+            except OSError as error:
+                raise self._broken(error) from error
             if not part:
                 words = f" after {bytes(answer[:80])!r}" if answer else " without an answer"
                 raise CannotDecideError(
@@ -186,11 +228,14 @@ class Clamd:
             answer += part
             if len(answer) > MAX_REPLY_BYTES:
                 raise CannotDecideError(f"what listens at {self.address} is no clamd: its answer has no end")
-        return answer[:-1].decode("utf-8", "backslashreplace").strip()
+        return answer[:-1].decode("utf-8", "backslashreplace")
 
     def _broken(self, error: OSError) -> CannotDecideError:
-        words = error.strerror or str(error) or type(error).__name__
-        return CannotDecideError(f"the connection to clamd at {self.address} broke: {words}", remedy="see clamd's log")
+        words = "it takes nothing more" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        return CannotDecideError(
+            f"the connection to clamd at {self.address} broke: {words or type(error).__name__}",
+            remedy="see clamd's log: it may have died, hang, or have no room in its TemporaryDirectory",
+        )
 
 
 def _verdict(answer: str, address: str) -> ScanReply:

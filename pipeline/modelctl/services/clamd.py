@@ -17,11 +17,10 @@ import tempfile
 from pathlib import Path
 
 from modelctl.errors import CannotDecideError, InputError
+from modelctl.services import clamd_conf
 from modelctl.services.process import Service
 
 SYSTEM_DATABASE = Path("/var/lib/clamav")
-MAX_BYTES = 2147483645
-"""The most that clamd scans of one file, whatever its configuration says."""
 MAX_SOCKET_PATH = 107
 _SYSTEM_USER = "clamav"
 
@@ -74,28 +73,19 @@ def private_clamd(folder: Path, *, database: Path | None = None) -> Service:
 
 
 def _configuration(*, address: Path, run: Path, database: Path, user: str) -> str:
-    options: dict[str, str | int] = {
-        "Foreground": "yes",
-        "LocalSocket": _quoted(address),
-        "LocalSocketMode": 600,
-        "FixStaleSocket": "yes",
-        "DatabaseDirectory": _quoted(database),
-        "TemporaryDirectory": _quoted(run),
-        "User": user,
-        "StreamMaxLength": MAX_BYTES,
-        "MaxFileSize": MAX_BYTES,
-        "MaxScanSize": MAX_BYTES,
-        "MaxScanTime": 0,
-        "MaxRecursion": 30,
-        "MaxFiles": 0,
-        "AlertExceedsMax": "yes",
-        "AlertEncrypted": "yes",
-        "ExitOnOOM": "yes",
-        "MaxThreads": 4,
-        "ReadTimeout": 600,
-        "CommandReadTimeout": 30,
-    }
-    return "".join(f"{name} {value}\n" for name, value in options.items())
+    return clamd_conf.text(
+        {
+            "Foreground": "yes",
+            "LocalSocket": _quoted(address),
+            "LocalSocketMode": "600",
+            "FixStaleSocket": "yes",
+            "DatabaseDirectory": _quoted(database),
+            "TemporaryDirectory": _quoted(run),
+            "User": user,
+            **clamd_conf.limits(clamd_conf.MAX_BYTES),
+            **clamd_conf.SERVING,
+        }
+    )
 
 
 def _quoted(path: Path) -> str:
