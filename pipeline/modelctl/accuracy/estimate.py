@@ -92,21 +92,22 @@ def estimate(
 
 
 def measured_rate(records: Path, *, device: str) -> float | None:
-    """Multiplications a second of the newest run whose record lies in a folder; None when no run is known.
+    """Multiplications a second of the largest run whose record lies in a folder; None when no run is known.
 
-    Records are those of `staging`, each with the `work` that was estimated for it and the `seconds` that it took.
+    Records are those of `staging`, each with the `work` that was estimated for it and the `seconds` that it took; a
+    small run says little, since loading and saving take most of it.
     """
-    newest: tuple[float, float] | None = None
+    largest: tuple[float, float] | None = None
     for record in records.glob("*.json"):
         try:
             kept = json.loads(record.read_text(encoding="utf-8"))
             if kept["device"] != device:
                 continue
-            found = (record.stat().st_mtime, float(kept["work"]) / float(kept["seconds"]))
+            found = (float(kept["work"]), float(kept["work"]) / float(kept["seconds"]))
         except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
             continue
-        newest = max(newest, found) if newest else found
-    return newest[1] if newest else None
+        largest = max(largest, found) if largest else found
+    return largest[1] if largest else None
 
 
 def duration(seconds: float) -> str:

@@ -55,7 +55,7 @@ def plan(source: Tree, spec: Quantization, *, cache: Path, text: CalibrationText
     text = text or shipped()
     sample_tokens = min(spec.calibration_tokens, config.max_position_embeddings or spec.calibration_tokens)
     records = cache / "quantized"
-    rate = measured_rate(records, device="gpu" if has_gpu() else "cpu")
+    rate = measured_rate(records, device="cuda" if has_gpu() else "cpu")
     return Plan(
         source=source,
         config=config,
@@ -72,13 +72,13 @@ def beforehand(wanted: Plan, *, memory_limit_bytes: int | None = None) -> tuple[
     """What a quantisation will do and take, in lines for a person who waits."""
     guess, spec = wanted.estimate, wanted.spec
     lines = [
-        f"{guess.modules} matrices of {guess.layers} layers ({guess.quantized_elements / 1e6:.0f} million weights) to "
-        f"{spec.bits} bits in groups of {spec.group_size}; {guess.kept_elements / 1e6:.0f} million weights stay "
+        f"{guess.modules} matrices of {guess.layers} layers ({guess.quantized_elements / 1e6:.3g} million weights) to "
+        f"{spec.bits} bits in groups of {spec.group_size}; {guess.kept_elements / 1e6:.3g} million weights stay "
         f"{working_dtype(wanted.config)}",
         f"{spec.calibration_samples} samples of {wanted.sample_tokens} tokens to calibrate with ({wanted.text.origin})",
         f"estimate: {guess.memory_bytes / 1e9:.1f} GB of memory, {guess.output_bytes / 1e9:.2f} GB of weights, "
         + (
-            f"{duration(guess.seconds)} at the rate of the last run on this machine"
+            f"{duration(guess.seconds)} at the rate of an earlier run on this machine"
             if guess.seconds is not None
             else "time is told after the second layer"
         ),
