@@ -89,14 +89,17 @@ def start_engine(
 
 
 def attach(url: str) -> Endpoint:
-    """A running engine at `http(s)://host:port`; a trailing `/v1` is taken off.
+    """A running engine at `http(s)://host:port`, a trailing `/v1` taken off; or at `unix:/path/of/socket`.
 
     Raises `InputError` for something that is no URL, `CannotDecideError` when no OpenAI-compatible engine answers
     there.
     """
     parts = urlsplit(url)
+    if parts.scheme == "unix" and parts.path:
+        where = Endpoint(base_url="http://engine", model="", max_model_len=None, socket=Path(parts.path))
+        return asyncio.run(describe(where))
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"'{url}' is no engine URL", remedy="write http://host:port")
+        raise InputError(f"'{url}' is no engine URL", remedy="write http://host:port or unix:/path")
     base = url.rstrip("/").removesuffix("/v1").rstrip("/")
     if urlsplit(base).path:
         raise InputError(f"'{url}' has a path that is not /v1", remedy=f"write {parts.scheme}://{parts.netloc}")

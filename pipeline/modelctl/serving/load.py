@@ -37,6 +37,8 @@ class LoadPlan:
     answer_tokens: int
     scrape_s: float
     exact_answer: bool
+    first_serial: int = 0
+    """Number of the first prompt; loads on one engine that must not share prompts begin far apart."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +83,10 @@ class LoadResult:
 
 @dataclass(kw_only=True)
 class _State:
+    serials: itertools.count[int]
     rows: list[RequestRow] = field(default_factory=list)
     gaps: array.array[float] = field(default_factory=lambda: array.array("f"))
     lags: array.array[float] = field(default_factory=lambda: array.array("f"))
-    serials: itertools.count[int] = field(default_factory=itertools.count)
     failed: int = 0
     gave_up: str | None = None
 
@@ -93,7 +95,7 @@ async def run_load(
     client: EngineClient, prompts: PromptMaker, plan: LoadPlan, *, on_tick: Callable[[Tick], None]
 ) -> LoadResult:
     """Put the load on and wait for its end; `on_tick` is called once a second."""
-    state = _State()
+    state = _State(serials=itertools.count(plan.first_serial))
     before = await fetch_metrics(client)
     started = client.now()
     async with Scraper(client, interval_s=plan.scrape_s) as scraper:

@@ -1,0 +1,90 @@
+"""`modelctl stress URL`: how much load a running engine takes, and where more streams stop paying."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from modelctl.serving.sweep_run import SweepResult
+
+POSITIVE = click.FloatRange(0, min_open=True)
+
+
+@click.command(epilog="Exit codes: 0 measured, 2 usage, 3 could not measure (no stage counts), 130 interrupted.")
+@click.argument("url")
+@click.option("--from", "first", type=click.IntRange(1), default=1, show_default=True, help="Fewest streams.")
+@click.option("--to", "last", type=click.IntRange(1), default=64, show_default=True, help="Most; doubled up to there.")
+@click.option("--rounds", type=click.IntRange(1, 16), default=3, show_default=True, help="Times that each is tried.")
+@click.option("--seconds", type=POSITIVE, default=30.0, show_default=True, help="Of full load in each stage.")
+@click.option(
+    "--ramp", type=click.FloatRange(0), default=3.0, show_default=True, help="Seconds over which streams start."
+)
+@click.option("--prompt-tokens", type=click.IntRange(16), default=512, show_default=True)
+@click.option("--answer-tokens", type=click.IntRange(8), default=128, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the prompts.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("stress"), show_default=True, help="Folder of the sweep."
+)
+@click.option("--json", "json_target", metavar="FILE|-", help="Also write the result as JSON; - is stdout.")
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+def stress(
+    url: str,
+    first: int,
+    last: int,
+    rounds: int,
+    seconds: float,
+    ramp: float,
+    prompt_tokens: int,
+    answer_tokens: int,
+    seed: int,
+    out: Path,
+    json_target: str | None,
+    quiet: bool,
+) -> int:
+    """Sweep a running OpenAI-compatible engine: 1, 2, 4 … streams, each kept busy for a while, several rounds.
+
+    Every request and every reading of the engine's metrics is kept in the folder of --out; an interrupted sweep goes on
+    there when the same command is run again.
+
+    \b
+    modelctl stress http://127.0.0.1:8000 --to 64
+    modelctl stress http://127.0.0.1:8000 --prompt-tokens 4096 --answer-tokens 256 --out long-prompts
+    """
+    from modelctl.checks.stress.session import exact_answers
+    from modelctl.cli.output import console, write_json
+    from modelctl.cli.progress import shown
+    from modelctl.cli.stress_text import as_json, print_sweep
+    from modelctl.errors import InputError
+    from modelctl.serving.engine import attach
+    from modelctl.serving.sweep import SweepPlan
+    from modelctl.serving.sweep_record import SweepRecord
+    from modelctl.serving.sweep_run import sweep
+
+    if last < first:
+        raise InputError(f"--to {last} is under --from {first}", remedy=f"give --to {first} or more")
+    endpoint = attach(url)
+    plan = SweepPlan(
+        streams=_doubled(first, last), repeats=rounds, stage_s=seconds, ramp_s=ramp, prompt_tokens=prompt_tokens,
+        answer_tokens=answer_tokens, scrape_s=min(1.0, seconds / 5), exact_answer=exact_answers(endpoint), seed=seed,
+    )  # fmt: skip
+    with shown(quiet=quiet) as progress:
+        result = sweep(endpoint, plan, SweepRecord(folder=out), progress=progress)
+    if json_target:
+        write_json(json_target, as_json(endpoint, plan, result))
+    if json_target != "-":
+        print_sweep(endpoint, plan, result, console())
+    return 0 if _measured(result) else 3
+
+
+def _doubled(first: int, last: int) -> tuple[int, ...]:
+    found = [first]
+    while found[-1] < last:
+        found.append(min(last, 2 * found[-1]))
+    return tuple(found)
+
+
+def _measured(result: SweepResult) -> bool:
+    return any(stage.counts for stage in result.stages)

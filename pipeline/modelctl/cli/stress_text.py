@@ -1,0 +1,119 @@
+"""How `modelctl stress` prints a sweep: a line with a bar for each number of streams, and the knee; the same as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from modelctl.serving.endpoint import Endpoint
+from modelctl.serving.knee import Knee, Step
+from modelctl.serving.sweep import Stage, SweepPlan
+from modelctl.serving.sweep_run import SweepResult
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_BAR = 24
+
+
+def print_sweep(endpoint: Endpoint, plan: SweepPlan, result: SweepResult, out: Console) -> None:
+    """The sweep for a person."""
+    from rich.bar import Bar
+    from rich.table import Table
+
+    version = f" (vLLM {endpoint.version})" if endpoint.version else ""
+    out.print(f"{endpoint.model} at {endpoint.base_url}{version}", style="bold")
+    kept = "exact" if plan.exact_answer else "at most"
+    out.print(
+        f"{plan.prompt_tokens} tokens of prompt, {kept} {plan.answer_tokens} of answer; {plan.repeats} rounds of "
+        f"{plan.stage_s:g} s\n",
+        style="dim",
+    )
+    table = Table("streams", "tokens/s", "", "gain", "TTFT p50/p95", "TPOT p50/p95", "waiting", "failed", box=None,
+                  pad_edge=False)  # fmt: skip
+    gains = {step.above: step for step in result.steps}
+    rates = {streams: _mean(result.stages, streams, _throughput) or 0.0 for streams in plan.streams}
+    most = max(rates.values(), default=0.0) or 1.0
+    for streams in plan.streams:
+        stages = [stage for stage in result.stages if stage.streams == streams]
+        at_knee = result.knee is not None and result.knee.streams == streams
+        table.add_row(
+            f"{streams}{' *' if at_knee else ''}", f"{rates[streams]:.0f}",
+            Bar(most, 0, rates[streams], width=_BAR, color="green" if at_knee else "cyan"),
+            _gain(gains.get(streams)), _pair(stages, lambda stage: (stage.ttft_p50_s, stage.ttft_p95_s)),
+            _pair(stages, lambda stage: (stage.tpot_p50_s, stage.tpot_p95_s)), _most(stages),
+            str(sum(stage.failed for stage in stages)),
+            style="bold" if at_knee else None,
+        )  # fmt: skip
+    out.print(table)
+    out.print()
+    out.print(describe_knee(result.knee))
+    for stage in result.stages:
+        if not stage.counts:
+            why = stage.client_fault or f"{stage.failed} of {stage.requests} requests failed: {stage.first_failure}"
+            out.print(f"{stage.streams} streams, round {stage.repeat + 1}, does not count: {why}", style="yellow")
+
+
+def describe_knee(found: Knee | None) -> str:
+    """The knee in a sentence."""
+    if found is None:
+        return "no stage counts: nothing is known of this engine"
+    rate = f"{found.throughput:.0f} tokens/s"
+    if not found.reached:
+        return f"no knee up to {found.streams} streams ({rate}): more streams still pay; raise --to"
+    sure = "" if found.certain else "; not certain, more rounds would tell"
+    return f"knee at {found.streams} streams ({rate}): more streams hardly pay{sure}"
+
+
+def as_json(endpoint: Endpoint, plan: SweepPlan, result: SweepResult) -> str:
+    """The sweep for a program."""
+    return (
+        json.dumps(
+            {
+                "engine": {"url": endpoint.base_url, "model": endpoint.model, "version": endpoint.version},
+                "plan": asdict(plan),
+                "stages": [{**asdict(stage), "counts": stage.counts} for stage in result.stages],
+                "steps": [{**asdict(step), "pays": step.pays, "certain": step.certain} for step in result.steps],
+                "knee": None if result.knee is None else asdict(result.knee),
+            },
+            indent=2,
+        )
+        + "\n"
+    )
+
+
+def _throughput(stage: Stage) -> float | None:
+    return stage.throughput
+
+
+def _mean(stages: Sequence[Stage], streams: int, value: Callable[[Stage], float | None]) -> float | None:
+    found = [number for stage in stages if stage.streams == streams and (number := value(stage)) is not None]
+    return fmean(found) if found else None
+
+
+def _pair(stages: Sequence[Stage], values: Callable[[Stage], tuple[float | None, float | None]]) -> str:
+    words = []
+    for index in (0, 1):
+        found = [number for stage in stages if (number := values(stage)[index]) is not None]
+        words.append(_milliseconds(fmean(found)) if found else "-")
+    return " / ".join(words)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 10 else f"{seconds * 1000:.0f} ms"
+
+
+def _gain(step: Step | None) -> str:
+    if step is None:
+        return ""
+    if step.lower is None or step.upper is None:
+        return f"{step.gain:.2f}"
+    return f"{step.gain:.2f} ({step.lower:.2f} to {step.upper:.2f})"
+
+
+def _most(stages: Sequence[Stage]) -> str:
+    found = [stage.waiting_max for stage in stages if stage.waiting_max is not None]
+    return f"{max(found):.0f}" if found else "-"
