@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from modelctl.accuracy.questions import Questions, lent, prepare, shipped_tasks
+from modelctl.accuracy.questions import Questions, lent, prepare
+from modelctl.accuracy.task_loading import shipped
 from modelctl.errors import CannotDecideError
 from modelctl.progress import SILENT
 
@@ -18,7 +19,7 @@ def fetch(tasks: tuple[str, ...], cache: Path) -> Questions:
 
 def test_shipped_tasks_need_no_network_and_are_named_by_their_bytes(tmp_path: Path) -> None:
     questions = fetch(("modelctl_easy",), tmp_path)
-    assert shipped_tasks() == {"modelctl_easy"}
+    assert shipped() == {"modelctl_easy"}
     assert questions.available >= 1000
     assert questions.digest.startswith("sha256:")
     assert questions.folder is None

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from modelctl.accuracy.calibration import SHIPPED_TEXT
-from modelctl.accuracy.evaluate_worker import stratified
 from modelctl.accuracy.quantize_worker import windows
+from modelctl.accuracy.sampling import stratified
 
 GROUPS = {"a": range(100), "b": range(100, 150), "c": range(150, 160)}
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from modelctl.accuracy.evaluate import Document, Results
+from modelctl.accuracy.answers import Document, TextScore
+from modelctl.accuracy.evaluate import Results
 from modelctl.accuracy.pairing import evidence_lines, pair
 from modelctl.checks.base import CheckContext, Observation
 from modelctl.checks.quantization import CHECK, EVIDENCE, QuantizationLimits, observe
@@ -23,7 +24,12 @@ RECIPE = Quantization(group_size=64, calibration_samples=16)
 
 
 def answers(
-    right: Sequence[bool], *, chosen: int | None = None, prompt: str = "p", digest: str = "sha256:a"
+    right: Sequence[bool],
+    *,
+    chosen: int | None = None,
+    prompt: str = "p",
+    digest: str = "sha256:a",
+    bits: float = 110,
 ) -> Results:
     """A model's results; a wrong answer is the place after the right one."""
     documents = tuple(
@@ -45,6 +51,7 @@ def answers(
         tree_digest=digest,
         tasks=("modelctl_easy",),
         questions_digest="sha256:q",
+        texts_sha256="t",
         limit=len(right),
         seed=0,
         fewshot=0,
@@ -53,6 +60,10 @@ def answers(
         device="cpu",
         versions={"lm_eval": "0.4.13"},
         documents=documents,
+        texts=(
+            TextScore(name="english", size_bytes=100, bits=bits),
+            TextScore(name="chinese", size_bytes=300, bits=450),
+        ),
     )
 
 
@@ -111,7 +122,33 @@ def test_a_drop_below_its_standard_error_decides_nothing_and_says_what_would() -
     assert "the limit of 1.5 points lies inside the interval" in undecided.reason
     assert undecided.remedy is not None
     assert "questions would decide" in undecided.remedy
+    assert "name more tasks (quantization.tasks); 100 were answered" in undecided.remedy
     assert observation.warnings == ("modelctl_easy holds 100 questions, fewer than the 1000 asked for",)
+
+
+def test_bits_per_byte_are_measured_and_judged_only_where_the_policy_says_so() -> None:
+    right = [True] * 800 + [False] * 200
+    pairs = pair(answers(right), answers(right, bits=150))
+    seen = observe(answers(right), answers(right, bits=150), pairs, LIMITS, RECIPE)
+    figures = {(item.name, item.parameters.get("text")): item for item in seen.measurements}
+    rise = figures["bits-per-byte-rise", None]
+    assert (rise.value, rise.unit) == (0.1, "bits")
+    assert (rise.parameters["baseline"], rise.parameters["candidate"]) == (1.4, 1.5)
+    assert (figures["text-change", "english"].value, figures["text-change", "chinese"].value) == (0.4, 0.0)
+    assert seen.findings == ()
+
+    strict = LIMITS.model_copy(update={"max_bits_per_byte_rise": 0.05})
+    (finding,) = observe(answers(right), answers(right, bits=150), pairs, strict, RECIPE).findings
+    assert finding.rule == "quantization.bits-per-byte"
+    assert "1.500 bits a byte, 0.100 more than with the original; the limit is 0.05" in finding.message
+    assert observe(answers(right), answers(right, bits=120), pairs, strict, RECIPE).findings == ()
+
+
+def test_a_task_folder_lies_in_the_registry_repository(tmp_path: Path) -> None:
+    limits = LIMITS.model_copy(update={"task_folder": Path("../elsewhere")})
+    folder = tiny_llama(tmp_path / "model")
+    with pytest.raises(CannotDecideError, match=r"task folder \.\./elsewhere: outside of the registry repository"):
+        CHECK.run(context(folder, tmp_path, limits=limits, quantization=RECIPE))
 
 
 def test_two_models_that_only_guess_are_not_equally_good() -> None:

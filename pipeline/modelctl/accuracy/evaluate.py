@@ -2,14 +2,13 @@
 
 The documents are a seeded random sample, stratified by subject, that depends on the data, the limit and the seed
 only: two models evaluated with the same arguments answer the same ones, and `pairing.pair` insists on it. Results are
-kept by the digest of all that moves them.
+kept by the digest of all that moves them, portion by portion while they are made: a run that was killed goes on.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,34 +17,19 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from modelctl import worker
+from modelctl.accuracy import reading
+from modelctl.accuracy.answers import Document, Kept, TextScore
 from modelctl.accuracy.questions import Questions, lent
+from modelctl.accuracy.sampling import PORTION
 from modelctl.accuracy.tools import MEASURING, cores, has_gpu, versions, worker_environment
-from modelctl.errors import CannotDecideError
+from modelctl.files import write_whole
 from modelctl.isolation import Sandbox
 from modelctl.model.tree import Tree
 from modelctl.progress import Progress
 
-RECIPE = "1"
+RECIPE = "2"
 """Raised when the same arguments would give other answers for a reason that the key does not hold."""
 DEFAULT_BATCH_SIZE = 32
-
-
-@dataclass(frozen=True, kw_only=True)
-class Document:
-    """One answered document."""
-
-    task: str
-    doc_id: int
-    subject: str
-    doc_hash: str
-    prompt_hash: str
-    target_hash: str
-    choices: int
-    target: int | str
-    """The right choice: its place, or its text where the task has it so."""
-    chosen: int
-    """The place of the choice that the model finds likeliest."""
-    correct: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +39,7 @@ class Results:
     tree_digest: str
     tasks: tuple[str, ...]
     questions_digest: str
+    texts_sha256: str
     limit: int
     seed: int
     fewshot: int
@@ -63,15 +48,20 @@ class Results:
     device: str
     versions: Mapping[str, str]
     documents: tuple[Document, ...]
+    texts: tuple[TextScore, ...]
 
     @property
     def accuracy(self) -> float:
         """The share of documents answered right."""
         return sum(document.correct for document in self.documents) / len(self.documents)
 
+    @property
+    def bits_per_byte(self) -> float:
+        """What the model needs to write a byte of the texts, all together."""
+        return sum(text.bits for text in self.texts) / sum(text.size_bytes for text in self.texts)
+
 
 _RESULTS: TypeAdapter[Results] = TypeAdapter(Results)
-_DOCUMENTS: TypeAdapter[tuple[Document, ...]] = TypeAdapter(tuple[Document, ...])
 
 
 def evaluate(
@@ -99,6 +89,7 @@ def evaluate(
         "tree_digest": tree.digest,
         "tasks": questions.tasks,
         "questions_digest": questions.digest,
+        "texts_sha256": reading.digest(),
         "limit": limit,
         "seed": seed,
         "fewshot": fewshot,
@@ -107,50 +98,48 @@ def evaluate(
         "device": "cuda" if has_gpu() else "cpu",
         "versions": dict(versions(MEASURING)),
     }
-    key = hashlib.sha256(json.dumps({"recipe": RECIPE, **parameters}, sort_keys=True).encode()).hexdigest()
+    identity = json.dumps({"recipe": RECIPE, "portion": PORTION, **parameters}, sort_keys=True)
+    key = hashlib.sha256(identity.encode()).hexdigest()
     record = cache / "evaluations" / f"{key}.json"
     found = _remembered(record)
     if found is not None:
         progress.note(f"{label}: the answers of an earlier run are reused")
         return found
+    record.parent.mkdir(parents=True, exist_ok=True)
+    kept = Kept(record.with_suffix(".parts"))
     with lent(questions) as home, progress.task(label, total=min(limit, questions.available), unit="documents") as task:
+        if kept.parts:
+            progress.note(f"{label}: goes on after {kept.documents} documents of an earlier run")
+            task.advance(kept.documents)
         answered = worker.call(
             sandbox,
             "accuracy.evaluate_worker",
             {
                 "mode": "evaluate",
                 "model": str(tree.root),
+                "task_folder": str(questions.task_folder) if questions.task_folder else None,
                 "threads": cores(),
+                "done": sorted(kept.parts),
+                "texts": [asdict(text) for text in reading.shipped_texts()],
                 **{
                     name: parameters[name]
                     for name in ("tasks", "limit", "seed", "fewshot", "dtype", "batch_size", "device")
                 },
             },
-            readable=tree.folders,
+            readable=[*tree.folders, *([questions.task_folder] if questions.task_folder else [])],
             writable=[home] if home else [],
             env={**worker_environment(), **({"HF_HOME": str(home)} if home else {})},
             devices=has_gpu(),
             time_limit_s=time_limit_s,
             memory_limit_bytes=memory_limit_bytes,
             task=task,
+            on_progress=kept.hear,
         )
-    results = Results(documents=_parse(answered), **parameters)
-    record.parent.mkdir(parents=True, exist_ok=True)
-    partial = record.with_suffix(f".{os.getpid()}.partial")
-    partial.write_text(json.dumps(asdict(results)) + "\n", encoding="utf-8")
-    partial.replace(record)
+    documents, texts = kept.whole(answered)
+    results = Results(documents=documents, texts=texts, **parameters)
+    write_whole(record, json.dumps(asdict(results)) + "\n")
+    kept.forget()
     return results
-
-
-def _parse(answered: Any) -> tuple[Document, ...]:
-    """The child has loaded a hostile model: its answer is read as strictly as a file from outside."""
-    try:
-        documents = _DOCUMENTS.validate_python(answered["documents"] if isinstance(answered, dict) else None)
-    except (KeyError, ValidationError) as error:
-        raise CannotDecideError(f"the evaluation's answer is malformed: {error}") from error
-    if not documents:
-        raise CannotDecideError("the tasks hold no documents", remedy="check quantization.tasks in the policy")
-    return documents
 
 
 def _remembered(record: Path) -> Results | None:

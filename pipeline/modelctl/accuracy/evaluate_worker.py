@@ -1,94 +1,54 @@
 """The isolated child that answers multiple-choice documents with one model, through lm-eval.
 
-Mode `fetch` loads the tasks' data only (with network, without a model); mode `evaluate` loads the model offline. Only
-native architectures are loaded, and only tasks that score choices by likelihood. Which documents are asked depends on
-the data, the limit and the seed alone, so that two models answer the same ones.
+Mode `fetch` loads the tasks' data only (without a model); mode `evaluate` loads the model, offline. Only native
+architectures are loaded, and only tasks that score choices by likelihood. What is answered is told portion by portion,
+so that a parent that keeps it can leave those portions out of the next request (`done`).
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from modelctl.accuracy import sampling, task_loading
+from modelctl.accuracy.reading import Text
 from modelctl.worker import serve
 
-SHIPPED = Path(__file__).parent / "tasks"
-PROGRESS_STEPS = 200
-
-
-def stratified(groups: Mapping[str, Sequence[int]], *, limit: int, seed: int) -> dict[str, list[int]]:
-    """A random sample of `limit` items, each group in proportion to its size (largest remainders), sorted within a
-    group."""
-    total = sum(len(items) for items in groups.values())
-    limit = min(limit, total)
-    shares = {name: limit * len(items) / total for name, items in groups.items()}
-    counts = {name: int(share) for name, share in shares.items()}
-    by_remainder = sorted(groups, key=lambda name: (counts[name] - shares[name], name))
-    for name in by_remainder[: limit - sum(counts.values())]:
-        counts[name] += 1
-    rng = random.Random(seed)  # noqa: S311 - a sample, no secret
-    return {name: sorted(rng.sample(list(groups[name]), counts[name])) for name in sorted(groups)}
+PROGRESS_STEPS = 50
+"""At most so many messages a portion."""
 
 
 def run(request: Any, progress: Callable[..., None]) -> dict[str, object]:
-    """Fetch the data, or evaluate; see `evaluate.evaluate` for the request and the result."""
-    from lm_eval.tasks import TaskManager
-
-    os.chdir(SHIPPED)  # the shipped task names its data relative to its own folder
-    names = list(request["tasks"])
-    shipped = {path.stem for path in SHIPPED.glob("*.yaml")}
-    manager = TaskManager(include_path=str(SHIPPED), include_defaults=not shipped.issuperset(names))
+    """Fetch the data, or evaluate; see `evaluate.evaluate` for the request, the messages and the result."""
     progress(describe="load the questions")
-    tasks = _load(manager, names)
+    folder = Path(request["task_folder"]) if request["task_folder"] else None
+    tasks = task_loading.load(request["tasks"], folder=folder)
     if request["mode"] == "fetch":
         return {"documents": sum(len(task.eval_docs) for task in tasks.values())}
-    sample = _sample(tasks, limit=request["limit"], seed=request["seed"])
-    return {"documents": _answer(request, manager, tasks, sample, progress)}
+    subjects = {
+        name: [task_loading.subject(name, document) for document in task.eval_docs] for name, task in tasks.items()
+    }
+    places = sampling.sample(subjects, limit=request["limit"], seed=request["seed"])
+    portions = sampling.portions(places)
+    done = set(request["done"])
+    texts = [Text(**text) for text in request["texts"]]
+    waiting = [number for number in range(len(portions) + 1) if number not in done]
+    meter = _Meter(progress)
+    model = _wrap(request, meter, progress) if waiting else None
+    for number in waiting:
+        if number < len(portions):
+            progress(part=number, documents=_answer(model, request, tasks, portions[number], meter), texts=[])
+        else:
+            progress(describe="read the texts")
+            progress(part=number, documents=[], texts=[_read(model, text) for text in texts])
+    return {"parts": len(portions) + 1, "documents": len(places)}
 
 
-def _load(manager: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Every single task below the given names. Raises `ValueError` for a task that isn't multiple choice."""
-    tasks: dict[str, Any] = manager.load(list(names))["tasks"]
-    for name, task in tasks.items():
-        if task.OUTPUT_TYPE != "multiple_choice":
-            raise ValueError(
-                f"task {name} is {task.OUTPUT_TYPE}; only multiple_choice tasks compare document by document"
-            )
-    return tasks
-
-
-def _subject(task_name: str, document: Mapping[str, Any]) -> str:
-    return str(document.get("subject") or task_name)
-
-
-def _sample(tasks: Mapping[str, Any], *, limit: int, seed: int) -> dict[str, list[int]]:
-    places: list[tuple[str, int]] = []
-    groups: dict[str, list[int]] = {}
-    for name, task in tasks.items():
-        for index, document in enumerate(task.eval_docs):
-            groups.setdefault(f"{name}\0{_subject(name, document)}", []).append(len(places))
-            places.append((name, index))
-    chosen: dict[str, list[int]] = {}
-    for items in stratified(groups, limit=limit, seed=seed).values():
-        for item in items:
-            name, index = places[item]
-            chosen.setdefault(name, []).append(index)
-    return {name: sorted(indices) for name, indices in chosen.items()}
-
-
-def _answer(
-    request: Any,
-    manager: Any,
-    tasks: Mapping[str, Any],
-    sample: Mapping[str, list[int]],
-    progress: Callable[..., None],
-) -> list[dict[str, object]]:
-    import lm_eval
+def _wrap(request: Any, meter: _Meter, progress: Callable[..., None]) -> Any:
+    """The model as lm-eval drives it."""
     import lm_eval.models.huggingface as backend
     import torch
     import transformers
@@ -101,15 +61,24 @@ def _answer(
         backend="causal",
         batch_size=request["batch_size"],
     )
-    documents = sum(len(indices) for indices in sample.values())
+    backend.tqdm = meter.bar(backend.tqdm)
     progress(describe="answer")
-    backend.tqdm = _bar(backend.tqdm, documents, progress)
+    return model
+
+
+def _answer(
+    model: Any, request: Any, tasks: Mapping[str, Any], portion: Mapping[str, list[int]], meter: _Meter
+) -> list[dict[str, object]]:
+    import lm_eval
+    from lm_eval.tasks import TaskManager
+
+    meter.begin(sum(map(len, portion.values())))
     found = lm_eval.simple_evaluate(
         model=model,
-        tasks=[name for name in tasks if name in sample],
+        tasks=[tasks[name] for name in portion],
         num_fewshot=request["fewshot"],
-        samples=dict(sample),
-        task_manager=manager,
+        samples=dict(portion),
+        task_manager=TaskManager(include_defaults=False),
         bootstrap_iters=0,
         log_samples=True,
         random_seed=request["seed"],
@@ -117,11 +86,23 @@ def _answer(
         torch_random_seed=request["seed"],
         fewshot_random_seed=request["seed"],
     )
+    meter.end()
     return [
         _row(name, row)
         for name in sorted(found["samples"])
         for row in sorted(found["samples"][name], key=lambda row: row["doc_id"])
     ]
+
+
+def _read(model: Any, text: Text) -> dict[str, object]:
+    """How many bits the model needs to write one text."""
+    from lm_eval.api.instance import Instance
+
+    request = Instance(request_type="loglikelihood_rolling", doc={}, arguments=(text.text,), idx=0)
+    likelihood = float(model.loglikelihood_rolling([request], disable_tqdm=True)[0])
+    if not math.isfinite(likelihood):
+        raise ValueError(f"the model's likelihood of the text '{text.name}' is not finite: {likelihood}")
+    return {"name": text.name, "size_bytes": len(text.text.encode()), "bits": -likelihood / math.log(2)}
 
 
 def _load_model(request: Any) -> Any:
@@ -149,11 +130,13 @@ def _row(name: str, row: Mapping[str, Any]) -> dict[str, object]:
     scores = [float(answer[0]) for answer in row["filtered_resps"]]
     if not all(map(math.isfinite, scores)):
         raise ValueError(f"the model's likelihoods are not finite ({name}, document {row['doc_id']}): {scores}")
+    if "acc" not in row:
+        raise ValueError(f"task {name} has no metric acc; add it to the task's metric_list")
     target = row["target"]
     return {
         "task": name,
         "doc_id": int(row["doc_id"]),
-        "subject": _subject(name, row["doc"]),
+        "subject": task_loading.subject(name, row["doc"]),
         "doc_hash": row["doc_hash"],
         "prompt_hash": row["prompt_hash"],
         "target_hash": row["target_hash"],
@@ -164,19 +147,35 @@ def _row(name: str, row: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def _bar(kind: Any, documents: int, progress: Callable[..., None]) -> Any:
-    """lm-eval's own progress bar, which also tells its share of the documents."""
-    told = 0.0
+class _Meter:
+    """Turns the moves of lm-eval's progress bar into documents of the portion in work."""
 
-    def update(bar: Any, n: float = 1) -> object:
-        nonlocal told
-        shown = kind.update(bar, n)
-        if bar.total and (bar.n - told >= bar.total / PROGRESS_STEPS or bar.n >= bar.total):
-            progress(advance=documents * (bar.n - told) / bar.total)
-            told = bar.n
-        return shown
+    def __init__(self, progress: Callable[..., None]) -> None:
+        self._progress = progress
+        self._documents = 0
+        self._told = 0.0
 
-    return type("Bar", (kind,), {"update": update})
+    def begin(self, documents: int) -> None:
+        """A portion of so many documents is next."""
+        self._documents, self._told = documents, 0.0
+
+    def end(self) -> None:
+        """All of them are answered."""
+        self._progress(advance=self._documents - self._told)
+        self._documents = 0
+
+    def bar(self, kind: Any) -> Any:
+        """A bar of lm-eval's kind that tells this meter."""
+
+        def update(bar: Any, n: float = 1) -> object:
+            shown = kind.update(bar, n)
+            reached = self._documents * bar.n / bar.total if bar.total else 0.0
+            if self._documents and reached - self._told >= self._documents / PROGRESS_STEPS:
+                self._progress(advance=reached - self._told)
+                self._told = reached
+            return shown
+
+        return type("Bar", (kind,), {"update": update})
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from modelctl.accuracy.evaluate import Document, Results
+from modelctl.accuracy.answers import Document
+from modelctl.accuracy.evaluate import Results
 from modelctl.errors import CannotDecideError
 
 

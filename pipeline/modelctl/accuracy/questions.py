@@ -1,16 +1,15 @@
-"""Where the documents of an evaluation come from: tasks that ship with the program, or named lm-eval tasks fetched
-beforehand.
+"""Where the documents of an evaluation come from: tasks that ship with the program, tasks of a folder that the policy
+names, or named lm-eval tasks fetched beforehand.
 
-Fetching needs the network and never sees a model; evaluating sees a model and has no network. What was fetched is
-kept with its digest, and a child that loads a model gets a copy of it, so that it can't change the questions of a
-later run.
+Where a folder is named, nothing is fetched. Fetching needs the network and never sees a model; evaluating sees a model
+and has no network. What was fetched is kept with its digest, and a child that loads a model gets a copy of it, so that
+it can't change the questions of a later run.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -19,17 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelctl import worker
-from modelctl.accuracy.tools import MEASURING, versions, worker_environment
+from modelctl.accuracy.task_loading import SHIPPED, shipped
+from modelctl.accuracy.tools import MEASURING, network_environment, versions, worker_environment
 from modelctl.errors import CannotDecideError
+from modelctl.files import write_whole
 from modelctl.isolation import Sandbox
 from modelctl.model.tree import DIGEST_PREFIX, scan_tree
 from modelctl.progress import Progress
-
-SHIPPED = Path(__file__).parent / "tasks"
-_NETWORK_VARIABLES = (
-    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE",
-    "REQUESTS_CA_BUNDLE", "HF_ENDPOINT", "HF_TOKEN",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,17 +37,15 @@ class Questions:
     available: int
     """How many documents the tasks hold."""
     folder: Path | None
-    """What was fetched, laid out as a Hugging Face home; None when the tasks ship with the program."""
-
-
-def shipped_tasks() -> frozenset[str]:
-    """The names of the tasks that need no network."""
-    return frozenset(path.stem for path in SHIPPED.glob("*.yaml"))
+    """What was fetched, laid out as a Hugging Face home; None when nothing had to be."""
+    task_folder: Path | None = None
+    """lm-eval task files and their data, which go before all others."""
 
 
 def prepare(
     tasks: Sequence[str],
     *,
+    task_folder: Path | None = None,
     cache: Path,
     progress: Progress,
     time_limit_s: float,
@@ -61,7 +54,9 @@ def prepare(
     """Have the tasks' data on this disk. Raises `CannotDecideError` when they cannot be fetched or have changed
     since."""
     names = tuple(sorted(set(tasks)))
-    if shipped_tasks().issuperset(names):
+    if task_folder is not None:
+        return _vendored(names, task_folder, cache, time_limit_s=time_limit_s, memory_limit_bytes=memory_limit_bytes)
+    if shipped().issuperset(names):
         return _shipped(names)
     identity = hashlib.sha256(json.dumps([names, dict(versions(MEASURING))]).encode()).hexdigest()
     folder = cache / "questions" / identity
@@ -97,14 +92,13 @@ def _fetch(names: tuple[str, ...], folder: Path, *, time_limit_s: float, memory_
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as partial:
         home = Path(partial, "home")
         home.mkdir()
-        network = {name: os.environ[name] for name in _NETWORK_VARIABLES if name in os.environ}
         online = {"HF_HOME": str(home), "HF_HUB_OFFLINE": "0", "HF_DATASETS_OFFLINE": "0"}
         try:
             fetched = worker.call(
                 Sandbox("none"),  # it needs the network, and sees nothing that is hostile: no model
                 "accuracy.evaluate_worker",
-                {"mode": "fetch", "tasks": list(names)},
-                env={**worker_environment(), **network, **online},
+                {"mode": "fetch", "tasks": list(names), "task_folder": None},
+                env={**worker_environment(), **network_environment(), **online},
                 time_limit_s=time_limit_s,
                 memory_limit_bytes=memory_limit_bytes,
             )
@@ -112,10 +106,47 @@ def _fetch(names: tuple[str, ...], folder: Path, *, time_limit_s: float, memory_
             raise CannotDecideError(
                 f"the questions of {', '.join(names)} could not be fetched: {error.message}",
                 remedy="check the names with lm-eval ls tasks, and the way to the Hub (HTTPS_PROXY, HF_ENDPOINT); "
-                f"{', '.join(sorted(shipped_tasks()))} ships with modelctl (quantization.tasks)",
+                "or name a folder that holds them (quantization.task_folder); "
+                f"{', '.join(sorted(shipped()))} ships with modelctl (quantization.tasks)",
             ) from error
         home.rename(folder)
     return int(fetched["documents"])
+
+
+def _vendored(
+    names: tuple[str, ...], folder: Path, cache: Path, *, time_limit_s: float, memory_limit_bytes: int
+) -> Questions:
+    """The tasks of a folder, and shipped ones; they are counted once, in a child that can reach nothing else."""
+    if not any(folder.glob("**/*.yaml")):
+        raise CannotDecideError(
+            f"{folder}: no folder with lm-eval task files (*.yaml)",
+            remedy="write quantization.task_folder relative to the registry repository",
+        )
+    tree = scan_tree(folder)
+    all_shipped = _shipped(tuple(sorted(shipped()))).digest
+    identity = hashlib.sha256(json.dumps([names, tree.digest, all_shipped, dict(versions(MEASURING))]).encode())
+    record = cache / "questions" / f"{identity.hexdigest()}.json"
+    if not record.is_file():
+        try:
+            counted = worker.call(
+                Sandbox(),
+                "accuracy.evaluate_worker",
+                {"mode": "fetch", "tasks": list(names), "task_folder": str(folder)},
+                readable=tree.folders,
+                env=worker_environment(),
+                time_limit_s=time_limit_s,
+                memory_limit_bytes=memory_limit_bytes,
+            )
+        except CannotDecideError as error:
+            raise CannotDecideError(
+                f"the questions of {', '.join(names)} could not be read from {folder}: {error.message}",
+                remedy="mend the task files there, or name other tasks (quantization.tasks)",
+            ) from error
+        record.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(record, json.dumps({"available": int(counted["documents"])}))
+    available = json.loads(record.read_text(encoding="utf-8"))["available"]
+    digest = DIGEST_PREFIX + identity.hexdigest()
+    return Questions(tasks=names, digest=digest, available=available, folder=None, task_folder=folder)
 
 
 def _shipped(names: tuple[str, ...]) -> Questions:

@@ -9,13 +9,14 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from modelctl.accuracy.evaluate import Results, evaluate
 from modelctl.accuracy.methods import method_of, require_measurable
-from modelctl.accuracy.pairing import Pair, by_subject, evidence_lines, pair
+from modelctl.accuracy.pairing import Pair, evidence_lines, pair
 from modelctl.accuracy.plan import working_dtype
 from modelctl.accuracy.questions import prepare
 from modelctl.accuracy.statistics import PairedDrop, above_chance, constant_answer, judge
@@ -24,12 +25,11 @@ from modelctl.checks.base import (
     CheckLimits,
     Coverage,
     Finding,
-    Measurement,
     Observation,
-    Scalar,
     Undecided,
 )
-from modelctl.checks.quantization_making import of_making, recipe_parameters
+from modelctl.checks.quantization_figures import measurements
+from modelctl.checks.quantization_making import of_making
 from modelctl.errors import CannotDecideError, DoesNotApplyError
 from modelctl.model.config import load_config
 from modelctl.model.release import Calibration, Quantization
@@ -55,8 +55,13 @@ class QuantizationLimits(CheckLimits):
     tasks: Annotated[tuple[str, ...], Field(min_length=1)] = ("mmlu",)
     """Multiple-choice tasks of lm-eval, or `modelctl_easy`, which ships with the program and suits models under a
     billion weights."""
+    task_folder: Path | None = None
+    """A folder of lm-eval task files and their data, below the registry repository. Where it is named, tasks are looked
+    up there and among those that ship with the program, and nothing is fetched."""
     questions: Annotated[int, Field(ge=100)] = 1400
     """Documents to answer, drawn at random by subject; all of them when the tasks hold fewer."""
+    max_bits_per_byte_rise: Annotated[float, Field(gt=0)] | None = None
+    """How many more bits the served model may need for a byte of the shipped texts. None: measured, and not judged."""
     fewshot: Annotated[int, Field(ge=0, le=32)] = 0
     batch_size: Annotated[int, Field(ge=1, le=1024)] = 32
     seed: int = 0
@@ -89,6 +94,7 @@ class QuantizationCheck:
         memory_bytes = int(limits.memory_limit_gib * (1 << 30))
         questions = prepare(
             limits.tasks,
+            task_folder=_task_folder(context),
             cache=context.cache,
             progress=context.progress,
             time_limit_s=limits.time_limit_s,
@@ -121,6 +127,20 @@ class QuantizationCheck:
         if context.made is None or context.quantization is None:
             return seen
         return seen.plus(of_making(context.made, context.quantization))
+
+
+def _task_folder(context: CheckContext[QuantizationLimits]) -> Path | None:
+    """Where the policy's tasks lie; a link out of the registry repository is not followed."""
+    named = context.limits.task_folder
+    if named is None:
+        return None
+    folder = (context.root / named).resolve()
+    if not folder.is_relative_to(context.root.resolve()):
+        raise CannotDecideError(
+            f"task folder {named}: outside of the registry repository",
+            remedy="put it into the repository and name it relative to its root (quantization.task_folder)",
+        )
+    return folder
 
 
 def _baseline(context: CheckContext[QuantizationLimits]) -> Snapshot:
@@ -158,10 +178,13 @@ def observe(
     fails = not undecided and result.verdict == "fails"
     return Observation(
         coverage=(Coverage(unit="documents", seen=len(pairs), total=len(pairs)),),
-        findings=(_finding(result, baseline, candidate, limits),) if fails else (),
+        findings=(
+            *((_finding(result, baseline, candidate, limits),) if fails else ()),
+            *_bits_finding(baseline, candidate, limits),
+        ),
         undecided=undecided,
         warnings=_warnings(result, limits),
-        measurements=tuple(_measurements(result, baseline, candidate, pairs, quantization)),
+        measurements=tuple(measurements(result, baseline, candidate, pairs, quantization)),
         tools=dict(baseline.versions),
     )
 
@@ -192,11 +215,13 @@ def _warnings(result: PairedDrop, limits: QuantizationLimits) -> tuple[str, ...]
 
 
 def _too_few(result: PairedDrop, baseline: Results, limits: QuantizationLimits) -> Undecided:
+    more = f"about {result.questions_to_decide} questions would decide (quantization.questions)"
+    if result.n < limits.questions:
+        more = f"about {result.questions_to_decide} questions would decide: name more tasks (quantization.tasks)"
     return Undecided(
         reason=f"accuracy fell by {_words(result)} on {', '.join(baseline.tasks)}; the limit of "
         f"{limits.max_drop_points:g} points lies inside the interval",
-        remedy=f"about {result.questions_to_decide} questions would decide (quantization.questions); "
-        f"{result.n} were answered",
+        remedy=f"{more}; {result.n} were answered",
     )
 
 
@@ -217,55 +242,15 @@ def _finding(result: PairedDrop, baseline: Results, candidate: Results, limits: 
     )
 
 
-def _measurements(
-    result: PairedDrop,
-    baseline: Results,
-    candidate: Results,
-    pairs: Sequence[Pair],
-    quantization: Quantization | None,
-) -> list[Measurement]:
-    recipe = recipe_parameters(quantization) if quantization is not None else {}
-    parameters: dict[str, Scalar] = {
-        "tasks": ", ".join(baseline.tasks),
-        "questions": result.n,
-        "questions_digest": baseline.questions_digest,
-        "seed": baseline.seed,
-        "fewshot": baseline.fewshot,
-        "dtype": baseline.dtype,
-        "batch_size": baseline.batch_size,
-        "device": baseline.device,
-        **recipe,
-    }
-    interval: dict[str, Scalar] = {
-        **parameters,
-        "confidence": result.confidence,
-        "interval": result.method,
-        "lost": result.lost,
-        "gained": result.gained,
-    }
-    found = [
-        Measurement(name="accuracy-drop", value=round(result.drop_points, 3), unit="points", parameters=interval),
-        Measurement(
-            name="accuracy-drop-lower", value=round(result.lower_points, 3), unit="points", parameters=interval
-        ),
-        Measurement(
-            name="accuracy-drop-upper", value=round(result.upper_points, 3), unit="points", parameters=interval
-        ),
-    ]
-    for name, arm in (("baseline", baseline), ("candidate", candidate)):
-        tree: dict[str, Scalar] = {**parameters, "tree_digest": arm.tree_digest}
-        found.append(Measurement(name=f"accuracy-{name}", value=round(arm.accuracy, 4), parameters=tree))
-    for subject, items in by_subject(pairs).items():
-        change = sum(item.gained for item in items) - sum(item.lost for item in items)
-        counts: dict[str, Scalar] = {
-            "subject": subject,
-            "questions": len(items),
-            "baseline_correct": sum(item.baseline.correct for item in items),
-            "lost": sum(item.lost for item in items),
-            "gained": sum(item.gained for item in items),
-        }
-        found.append(Measurement(name="subject-change", value=change, unit="documents", parameters=counts))
-    return found
+def _bits_finding(baseline: Results, candidate: Results, limits: QuantizationLimits) -> tuple[Finding, ...]:
+    limit, rise = limits.max_bits_per_byte_rise, candidate.bits_per_byte - baseline.bits_per_byte
+    if limit is None or rise <= limit:
+        return ()
+    message = (
+        f"the shipped texts take {candidate.bits_per_byte:.3f} bits a byte, {rise:.3f} more than with the original; "
+        f"the limit is {limit:g} ({ID}.max_bits_per_byte_rise)"
+    )
+    return (Finding(rule=f"{ID}.bits-per-byte", message=message, remedy=_REMEDY),)
 
 
 CHECK = QuantizationCheck()
