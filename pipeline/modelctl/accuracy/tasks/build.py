@@ -47,8 +47,11 @@ def read_subjects(text: str) -> list[Subject]:
 
 
 def sequences() -> list[Subject]:
-    """Numbers that go on as one learns in the first year at school. (Sums are left out: small models only guess
-    them.)"""
+    """Numbers as one learns them in the first year at school; every key is computed.
+
+    Sums are asked behind two worked ones: SmolLM2-135M then gets 94 of 100 right, and only guesses bare ones (36 of
+    100). A difference is only half known and a product less, also with examples: they are left out.
+    """
     counting = Subject(name="counting", templates={"forward": "{left},"})
     counting.facts = [(f"{a}, {a + 1}, {a + 2}, {a + 3}", str(a + 4)) for a in range(1, 41)]
     steps = Subject(name="steps", templates={"forward": "{left},"})
@@ -57,7 +60,9 @@ def sequences() -> list[Subject]:
         for step in (2, 3, 5, 10)
         for first in range(1, 9)
     ]
-    return [counting, steps]
+    sums = Subject(name="sums", templates={"forward": "1 + 1 = 2, 5 + 3 = 8, {left} ="})
+    sums.facts = [(f"{a} + {b}", str(a + b)) for a in range(1, 11) for b in range(1, 11)]
+    return [counting, steps, sums]
 
 
 def questions(subjects: list[Subject], seed: int = SEED) -> Iterator[dict[str, object]]:
