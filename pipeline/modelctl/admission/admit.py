@@ -65,6 +65,12 @@ def admit(request: Request, progress: Progress) -> Admission:
     subject = resolve_subject(request.repo, workspace, progress, upstream=request.upstream)
     named = subject.release.spec.policy if subject.release else None
     policy = load_policy(request.policy or named or workspace.settings.policy, workspace.root)
+    return judge(subject, policy, request, progress, began=began)
+
+
+def judge(subject: Subject, policy: LoadedPolicy, request: Request, progress: Progress, *, began: float) -> Admission:
+    """The same of a model that is at hand, by a policy that is read; `began` is the monotonic time of the start."""
+    workspace = request.workspace
     evidence_dir = (request.evidence_dir or _evidence_dir(workspace, subject)).resolve()
     state = workspace.make_state()
     _make_folder(evidence_dir)

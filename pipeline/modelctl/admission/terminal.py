@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from modelctl.admission.report import CheckReport, Outcome, Report, Verdict
+from modelctl.admission.subject_table import subject_table
 from modelctl.checks.base import Coverage, Measurement
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def _parts(report: Report) -> Iterable[RenderableType]:
     yield _verdict(report)
     for check in report.checks:
         yield from _against(check)
+    for check in report.checks:
+        yield from subject_table(check)
     yield Text("")
     for check in report.checks:
         yield from _remarks(check)
