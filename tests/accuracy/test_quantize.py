@@ -90,9 +90,11 @@ def test_a_tiny_model_is_quantised_placed_whole_and_found_again(tmp_path: Path) 
     quantized = run(source, tmp_path, progress)
     made = quantized.tree
     assert progress.notes == [
-        "6 matrices of 2 layers (0.0492 million weights) to 4 bits in groups of 32; 0.0454 million weights stay bfloat16",
+        "6 matrices of 2 layers (0.0492 million weights) to 4 bits in groups of 32; 0.0454 million weights stay "
+        "bfloat16",
         "4 samples of 256 tokens to calibrate with (shipped)",
         "estimate: 0.9 GB of memory, 0.00 GB of weights, time is told after the second layer",
+        f"{tmp_path / 'staging'} keeps 1 quantised model, 0 MB; one goes 30 days after its last use",
     ]
     facts = quantized.made
     assert (facts.modules, facts.left_alone, facts.device, facts.differs_from) == (6, (), "cpu", None)

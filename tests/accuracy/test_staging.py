@@ -39,6 +39,7 @@ def test_what_no_run_used_for_long_is_removed_and_said(tmp_path: Path) -> None:
     prune(tmp_path, progress)
     assert (old.exists(), new.exists()) == (False, True)
     assert progress.lines[0].startswith("removed a quantised model that was not used for 31 days")
+    assert progress.lines[1] == f"{tmp_path} keeps 1 quantised model, 0 MB; one goes 30 days after its last use"
 
 
 def test_leftovers_of_killed_runs_go_and_those_of_running_ones_stay(tmp_path: Path) -> None:

@@ -114,14 +114,20 @@ def sweep(staging: Path) -> None:
 
 
 def prune(staging: Path, progress: Progress) -> None:
-    """Remove the models that no run has used for `KEEP_DAYS`."""
-    for item in kept(staging):
-        if item.unused_days > KEEP_DAYS:
+    """Remove the models that no run has used for `KEEP_DAYS`, and say what stays."""
+    models = list(kept(staging))
+    stay = [item for item in models if item.unused_days <= KEEP_DAYS]
+    for item in models:
+        if item not in stay:
             shutil.rmtree(item.folder, ignore_errors=True)
             progress.note(
                 f"removed a quantised model that was not used for {item.unused_days:.0f} days "
                 f"({item.size_bytes / 1e6:.0f} MB, {item.folder.name[:12]})"
             )
+    progress.note(
+        f"{staging} keeps {len(stay)} quantised model{'s' if len(stay) != 1 else ''}, "
+        f"{sum(item.size_bytes for item in stay) / 1e6:.0f} MB; one goes {KEEP_DAYS} days after its last use"
+    )
 
 
 def kept(staging: Path) -> Iterator[Kept]:
