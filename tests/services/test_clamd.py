@@ -5,7 +5,10 @@ from __future__ import annotations
 import getpass
 import io
 import os
+import re
+import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import psutil
@@ -16,8 +19,10 @@ from modelctl.scan.clamd import Clamd, Found
 from modelctl.scan.proof import prove
 from modelctl.scan.windows import Windows, eicar
 from modelctl.services import clamd as service_module
+from modelctl.services import clamd_conf
 from modelctl.services.clamd import private_clamd
 from modelctl.services.process import find, running, start, stop
+from tests.support.clamd import real_clamd, small_database
 
 
 @pytest.mark.services
@@ -75,12 +80,69 @@ def test_broken_signatures_fail_with_clamds_own_words(tmp_path: Path) -> None:
 def test_the_system_database_is_used_when_both_parts_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_module, "SYSTEM_DATABASE", tmp_path)
     (tmp_path / "main.cvd").touch()
-    assert service_module.system_database() is None
+    assert service_module.official_database() is None
     (tmp_path / "daily.cld").touch()
-    assert service_module.system_database() == tmp_path
+    assert service_module.official_database() == tmp_path
     service = private_clamd(tmp_path / "clamd")
     assert f"signatures of {tmp_path}" in service.detail
     assert f'DatabaseDirectory "{tmp_path}"' in (service.folder / "clamd.conf").read_text()
+
+
+def test_a_database_of_its_own_is_fetched_by_one_command_and_used_when_newer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system, folder = tmp_path / "system", tmp_path / "a b" / "clamd"
+    system.mkdir()
+    monkeypatch.setattr(service_module, "SYSTEM_DATABASE", system)
+    private_clamd(folder)
+    command = service_module.fetch_command(folder)
+    assert command == f"freshclam --config-file='{folder}/freshclam.conf'"
+    own = folder / service_module.OWN_DATABASE
+    assert f'DatabaseDirectory "{own}"' in (folder / "freshclam.conf").read_text()
+    for place, age_s in ((own, 10), (system, 1000)):
+        for name in ("main.cvd", "daily.cvd"):
+            (place / name).touch()
+            os.utime(place / name, (time.time() - age_s,) * 2)
+    assert service_module.fetch_command(folder) is None
+    assert private_clamd(folder).detail.startswith(f"signatures of {own}; ")
+    (system / "daily.cvd").touch()
+    assert private_clamd(folder).detail.startswith(f"signatures of {system}; ")
+
+
+@pytest.mark.services
+def test_freshclam_understands_its_configuration(tmp_path: Path) -> None:
+    """It fails at a mirror that is not there, not at the file."""
+    private_clamd(tmp_path / "clamd")
+    configuration = tmp_path / "clamd" / "freshclam.conf"
+    with configuration.open("a") as file:
+        file.write("PrivateMirror http://127.0.0.1:1\nConnectTimeout 1\nMaxAttempts 1\n")
+    done = subprocess.run(["freshclam", f"--config-file={configuration}"], check=False, capture_output=True, text=True)
+    output = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "127.0.0.1:1" in output
+    assert not re.search("(?i)parse|unknown option", output)
+
+
+@pytest.mark.services
+def test_clamd_starts_with_the_configuration_that_is_printed_and_takes_a_whole_window(tmp_path: Path) -> None:
+    with real_clamd(options=clamd_conf.service_options(32 << 20)) as (clamd, _):
+        prove(clamd, size_bytes=32 << 20, windows=Windows(size_bytes=32 << 20))
+        with pytest.raises(CannotDecideError, match="does not look at the end"):
+            prove(clamd, size_bytes=33 << 20, windows=Windows(size_bytes=33 << 20))
+
+
+@pytest.mark.services
+def test_an_emptied_database_folder_is_told_in_clamds_words_and_in_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = small_database(tmp_path / "signatures")
+    service = private_clamd(tmp_path / "clamd", database=database)
+    (database / "test.ndb").unlink()
+    with pytest.raises(CannotDecideError, match="No supported database files found"):
+        start(service)
+    monkeypatch.setattr(clamd_conf, "DEFAULT_PATHS", (service.folder / "clamd.conf",))
+    with pytest.raises(CannotDecideError, match="holds no signatures"):
+        Clamd(service.address).ping()
 
 
 def test_an_empty_database_folder_is_an_input_error(tmp_path: Path) -> None:

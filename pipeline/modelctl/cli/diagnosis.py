@@ -9,11 +9,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from modelctl.errors import ModelctlError
 from modelctl.git import Git
 from modelctl.settings import Workspace
+
+if TYPE_CHECKING:
+    from modelctl.checks.malware import MalwareLimits
 
 State = Literal["ok", "missing", "warning"]
 EXTRAS = {"tokenizer": ("transformers", "tokenizers"), "quantization": ("torch", "gptqmodel", "lm_eval")}
@@ -95,36 +98,56 @@ def _isolation(part: _Part) -> Diagnosis:
     )
 
 
+def malware_limits(workspace: Workspace) -> MalwareLimits:
+    """The section `malware` of the policy that the settings name. Raises `InputError`."""
+    from modelctl.admission.policy import load_policy
+
+    return load_policy(workspace.settings.policy, workspace.root).policy.spec.checks.malware
+
+
 def _clamd(part: _Part, workspace: Workspace) -> Diagnosis:
-    from modelctl.scan.clamd import Clamd
-    from modelctl.services.clamd import clamd_program, system_database
+    from modelctl.services.clamd import OWN_DATABASE, clamd_program, official_database
     from modelctl.services.process import find
 
     running = find(workspace.state / "services" / "clamd")
     address = workspace.settings.clamd or (running.address if running else None)
     if address is not None:
         try:
-            version = Clamd(address).version()
+            return _running_clamd(part, address, malware_limits(workspace))
         except ModelctlError as error:
             return part.failed(error)
-        if version.database is None:
-            return part.warning(
-                f"{version.engine} at {address}, without an official database", "freshclam, then restart clamd"
-            )
-        return part.ok(f"{version.engine} at {address}, database {version.database} of {version.database_date}")
     program = clamd_program()
     if program is None:
         return part.missing(
             "no clamd is set and the program is not installed",
             "apt-get install clamav-daemon clamav-freshclam, or set clamd (MODELCTL_CLAMD)",
         )
-    database = system_database()
+    database = official_database(workspace.state / "services" / "clamd" / OWN_DATABASE)
     if database is None:
         return part.warning(
             f"{program} is started when needed, with a small test database: there is no official one here",
-            "freshclam fetches it; modelctl services up keeps a clamd running",
+            "sudo freshclam fetches it; without root, modelctl services up clamd says the command",
         )
     return part.ok(f"{program} is started when needed, with the database in {database}")
+
+
+def _running_clamd(part: _Part, address: str, limits: MalwareLimits) -> Diagnosis:
+    """What a run would stumble over, without the proof at the window's size, which takes its time."""
+    from modelctl.scan.clamd import Clamd
+    from modelctl.scan.proof import lines_to_change, prove
+    from modelctl.scan.windows import Windows
+    from modelctl.services import clamd_conf
+
+    clamd, windows = Clamd(address), Windows(size_bytes=limits.window_mib << 20, trusted_scan_s=limits.trusted_scan_s)
+    version = clamd.version()
+    configuration = clamd_conf.configuration_of(address)
+    if configuration is not None and configuration.lacks(windows.size_bytes, trusted_scan_s=windows.trusted_scan_s):
+        found = f"{version.engine} at {address} does not look at all of a window of {limits.window_mib} MiB"
+        return part.missing(found, lines_to_change(clamd, windows))
+    prove(clamd, size_bytes=0, windows=windows)
+    if version.database is None:
+        return part.warning(f"{version.engine} at {address}, without an official database", clamd_conf.FRESHCLAM)
+    return part.ok(f"{version.engine} at {address}, database {version.database} of {version.database_date}")
 
 
 def _extra(part: _Part, name: str, modules: tuple[str, ...]) -> Diagnosis:

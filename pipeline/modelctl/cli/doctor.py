@@ -13,19 +13,28 @@ MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout.")
-def doctor(as_json: bool) -> int:
+@click.option("--clamd-conf", is_flag=True, help="Write a clamd.conf for the policy's windows to stdout.")
+def doctor(as_json: bool, clamd_conf: bool) -> int:
     """Look at what this machine has for each part of the work.
 
     Exits with 3 when something is missing; a warning is not a lack.
+
+    \b
+    modelctl doctor --clamd-conf | sudo tee /etc/clamav/clamd.conf
     """
     from rich.table import Table
     from rich.text import Text
 
-    from modelctl.cli.diagnosis import diagnose
+    from modelctl.cli.diagnosis import diagnose, malware_limits
     from modelctl.cli.output import console
+    from modelctl.services.clamd_conf import service_text
     from modelctl.settings import load_workspace
 
-    rows = list(diagnose(load_workspace(Path.cwd())))
+    workspace = load_workspace(Path.cwd())
+    if clamd_conf:
+        click.echo(service_text(malware_limits(workspace).window_mib << 20), nl=False)
+        return 0
+    rows = list(diagnose(workspace))
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(row) for row in rows], indent=2))
     else:

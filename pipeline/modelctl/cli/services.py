@@ -33,7 +33,7 @@ def services() -> None:
 def up(names: tuple[str, ...], targets: tuple[str, ...]) -> None:
     """Start services that do not run yet: clamd and s3, or those that are named."""
     from modelctl.cli.progress import shown
-    from modelctl.services.clamd import private_clamd
+    from modelctl.services.clamd import fetch_command, private_clamd
     from modelctl.services.process import find, start
     from modelctl.services.prometheus import prometheus
     from modelctl.services.s3 import s3_server
@@ -51,6 +51,10 @@ def up(names: tuple[str, ...], targets: tuple[str, ...]) -> None:
             progress.note(f"{name}: {'runs already' if found else 'starting'}")
             running.append(found or start(makers[name]()))
     _print(running)
+    fetch = fetch_command(folder / "clamd")
+    if fetch and any(item.name == "clamd" for item in running):
+        click.echo("clamd has no official database, which only policies like demo accept. To fetch it:", err=True)
+        click.echo(f"  {fetch} && modelctl services down clamd && modelctl services up clamd", err=True)
 
 
 @services.command()

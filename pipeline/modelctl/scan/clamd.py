@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from modelctl.errors import CannotDecideError, InputError
+from modelctl.services import clamd_conf
 
 CHUNK_BYTES = 1 << 20
 MAX_REPLY_BYTES = 64 << 10
@@ -199,7 +200,11 @@ class Clamd:
                 client = pyclamd.ClamdNetworkSocket(*self._host, timeout=CONNECT_TIMEOUT_S)
             client._init_socket()
         except OSError as error:
-            raise CannotDecideError(f"clamd does not answer at {self.address}: {error}", remedy=_REMEDY) from error
+            why = clamd_conf.why_silent(self.address)
+            raise CannotDecideError(
+                f"clamd does not answer at {self.address}: {why or error}",
+                remedy=clamd_conf.FRESHCLAM if why else _REMEDY,
+            ) from error
         connection: socket.socket = client.clamd_socket
         connection.settimeout(SEND_TIMEOUT_S)
         return connection

@@ -31,7 +31,7 @@ def prove(clamd: Clamd, *, size_bytes: int, windows: Windows, advance: Callable[
     if not isinstance(reply, Found):
         raise CannotDecideError(
             f"clamd at {clamd.address} does not find the EICAR test file ({_words(reply)}): is its database broken?",
-            remedy="sudo freshclam, then restart clamd",
+            remedy=clamd_conf.FRESHCLAM,
         )
     length = min(size_bytes, windows.size_bytes)
     at_end = clamd.scan(EndMarked(length), advance=advance, trusted_scan_s=windows.trusted_scan_s)

@@ -1,8 +1,9 @@
 """A private clamd for a laptop, a CI runner and the demo: limits raised to the most that clamd can do.
 
-It loads freshclam's database where there is one, else a small one of its own that knows the EICAR test file and
-nothing else, and says so. Started by root it hands its rights over to the `clamav` user where that user can reach its
-folder, else it stays root.
+It loads the official database where there is one: the system's, or one of its own that `freshclam` fetched with the
+`freshclam.conf` written beside it, which needs no root; the newer of both. Nothing is downloaded unasked. Without one
+it loads a small database that knows the EICAR test file and nothing else, and says so, with the command. Started by
+root it hands its rights over to the `clamav` user where that user can reach its folder, else it stays root.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import getpass
 import hashlib
 import os
 import pwd
+import shlex
 import shutil
 import socket
 import tempfile
@@ -21,6 +23,8 @@ from modelctl.services import clamd_conf
 from modelctl.services.process import Service
 
 SYSTEM_DATABASE = Path("/var/lib/clamav")
+OWN_DATABASE = "signatures"
+"""Where a private clamd keeps the official database, in its folder."""
 MAX_SOCKET_PATH = 107
 _SYSTEM_USER = "clamav"
 
@@ -31,17 +35,30 @@ def clamd_program() -> Path | None:
     return Path(found) if found else None
 
 
-def system_database() -> Path | None:
-    """freshclam's folder when it holds both parts, main and daily, else None."""
-    parts = [[SYSTEM_DATABASE / f"{part}.{kind}" for kind in ("cvd", "cld")] for part in ("main", "daily")]
-    return SYSTEM_DATABASE if all(any(path.is_file() for path in part) for part in parts) else None
+def official_database(own: Path | None = None) -> Path | None:
+    """The folder that holds both parts, main and daily: the system's or `own`, the one whose daily part is newer."""
+    ages = {folder: age for folder in (SYSTEM_DATABASE, own) if folder and (age := _daily_mtime(folder)) is not None}
+    return max(ages, key=ages.__getitem__, default=None)
+
+
+def fetch_command(folder: Path) -> str | None:
+    """What fetches the official database for a private clamd in `folder`, without root; None where there is one."""
+    if official_database(folder / OWN_DATABASE) is not None:
+        return None
+    return f"freshclam --config-file={shlex.quote(str(folder / 'freshclam.conf'))}"
+
+
+def _daily_mtime(folder: Path) -> float | None:
+    parts = [[folder / f"{part}.{kind}" for kind in ("cvd", "cld")] for part in ("main", "daily")]
+    main, daily = ([path for path in part if path.is_file()] for part in parts)
+    return max(path.stat().st_mtime for path in daily) if main and daily else None
 
 
 def private_clamd(folder: Path, *, database: Path | None = None) -> Service:
     """Write the configuration of a clamd that lives in `folder`, to be started with `services.process`.
 
-    `database` is a folder of signatures; by default freshclam's, else the small one. Raises `CannotDecideError` when
-    clamd is not installed, `InputError` when `database` holds no signatures.
+    `database` is a folder of signatures; by default the official one, else the small one. Raises `CannotDecideError`
+    when clamd is not installed, `InputError` when `database` holds no signatures.
     """
     program = clamd_program()
     if program is None:
@@ -49,15 +66,21 @@ def private_clamd(folder: Path, *, database: Path | None = None) -> Service:
     folder = folder.absolute()
     run = folder / "run"
     run.mkdir(parents=True, exist_ok=True)
+    own = folder / OWN_DATABASE
+    own.mkdir(exist_ok=True)
     small = False
     if database is None:
-        database = system_database()
+        database = official_database(own)
         if database is None:
             database, small = _write_small_database(folder / "database"), True
     elif not database.is_dir() or not any(path.is_file() for path in database.iterdir()):
         raise InputError(f"{database}: no folder with signatures in it", remedy="run freshclam, or name its folder")
     address = _socket_path(run)
-    user = _user([run, address.parent, *([database] if small else [])])
+    user = _user([run, address.parent, own, *([database] if small else [])])
+    (folder / "freshclam.conf").write_text(
+        f"DatabaseDirectory {_quoted(own)}\nDatabaseOwner {user}\nDatabaseMirror database.clamav.net\n",
+        encoding="utf-8",
+    )
     configuration = folder / "clamd.conf"
     configuration.write_text(_configuration(address=address, run=run, database=database, user=user), encoding="utf-8")
     what = "small test database: EICAR only" if small else f"signatures of {database}"

@@ -13,6 +13,8 @@ from pathlib import Path
 
 MAX_BYTES = 2147483645
 """The most that clamd scans of one file, whatever its configuration says."""
+FRESHCLAM = "sudo freshclam, then restart clamd: sudo systemctl restart clamav-daemon, or modelctl services down and up"
+"""What to do about signatures that are not there or too old."""
 DEFAULT_PATHS = tuple(
     Path(path)
     for path in (
@@ -53,9 +55,9 @@ def text(options: Mapping[str, str]) -> str:
     return "".join(f"{name} {value}\n" for name, value in options.items())
 
 
-def service_text(window_bytes: int) -> str:
-    """A whole clamd.conf for a clamd that is a service of this machine, with Debian's paths and user."""
-    options = {
+def service_options(window_bytes: int) -> dict[str, str]:
+    """All options of a clamd that is a service of this machine, with Debian's paths and user."""
+    return {
         "LocalSocket": "/run/clamav/clamd.ctl",
         "LocalSocketMode": "660",
         "FixStaleSocket": "yes",
@@ -66,10 +68,14 @@ def service_text(window_bytes: int) -> str:
         **limits(window_bytes),
         **SERVING,
     }
+
+
+def service_text(window_bytes: int) -> str:
+    """A whole clamd.conf of those options."""
     return (
         f"# A clamd for modelctl, with windows of {window_bytes >> 20} MiB (malware.window_mib). Its temporary folder\n"
         "# needs room for two. Who runs modelctl is to be in the group of the socket: usermod -aG clamav USER\n"
-        + text(options)
+        + text(service_options(window_bytes))
     )
 
 
@@ -154,6 +160,14 @@ def configuration_of(address: str) -> Configuration | None:
             return replace(found, loaded=path.stat().st_mtime <= started_at)
     candidates = (read(path) for path in DEFAULT_PATHS)
     return next((found for found in candidates if found is not None and found.serves(address)), None)
+
+
+def why_silent(address: str) -> str | None:
+    """Why nothing listens at the address of a clamd of this machine, as far as its configuration tells."""
+    configuration = configuration_of(address)
+    if configuration is None or configuration.has_database is not False:
+        return None
+    return f"{configuration.database} holds no signatures, and clamd does not start without any"
 
 
 def _running() -> Iterator[tuple[Path, float]]:
