@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import random
+import math
 
+import numpy as np
 import pytest
-from scipy import stats
 
 from modelctl.accuracy.statistics import (
     above_chance,
@@ -48,12 +48,16 @@ def test_without_one_side_the_interval_still_has_width() -> None:
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 200), (1, 44), (4, 1000), (30, 31), (31, 31)])
 def test_the_exact_bound_is_clopper_pearson(hits: int, n: int) -> None:
+    from scipy import stats  # a second of imports: not for every worker that only collects
+
     wanted = 1.0 if hits == n else stats.beta.ppf(0.975, hits + 1, n - hits)
     assert clopper_pearson_upper(hits, n, 0.95) == pytest.approx(wanted, abs=1e-9)
 
 
 @pytest.mark.parametrize(("hits", "n", "p"), [(0, 10, 0.3), (7, 10, 0.3), (410, 1400, 0.25), (3600, 14042, 0.25)])
 def test_the_binomial_tail_is_scipys(hits: int, n: int, p: float) -> None:
+    from scipy import stats
+
     assert binomial_tail(hits, n, p) == pytest.approx(stats.binom.sf(hits - 1, n, p), rel=1e-8)
 
 
@@ -93,18 +97,93 @@ def test_impossible_counts_are_refused(n: int, lost: int, gained: int) -> None:
         judge(n=n, lost=lost, gained=gained, limit_points=1.5)
 
 
-def test_a_model_that_lost_exactly_the_limit_is_admitted_at_most_as_often_as_the_interval_says() -> None:
-    rng = random.Random(1)
-    n, runs, held, covered = 1040, 400, 0, 0
-    for _ in range(runs):
-        draws = [rng.random() for _ in range(n)]
-        lost = sum(draw < 0.035 for draw in draws)
-        gained = sum(0.035 <= draw < 0.055 for draw in draws)
-        result = judge(n=n, lost=lost, gained=gained, limit_points=1.5)
-        held += result.verdict == "holds"
-        covered += result.lower_points <= 1.5 <= result.upper_points
-    assert held / runs < 0.05  # 2.5 % in the long run
-    assert 0.92 < covered / runs < 0.98
+def reference_interval(n: int, lost: int, gained: int, confidence: float) -> tuple[float, float]:
+    """Tango's score interval by numerical search: the likelihood is maximised under a fixed difference, and the score
+    statistic is brought to the normal quantile."""
+    from scipy import optimize, stats
+
+    z = stats.norm.ppf((1 + confidence) / 2)
+
+    def score(difference: float) -> float:
+        def unlikelihood(share: float) -> float:
+            shares = (share + difference, share, 1 - 2 * share - difference)
+            counts = (lost, gained, n - lost - gained)
+            return -sum(count * math.log(p) for count, p in zip(counts, shares, strict=True) if count)
+
+        low, high = max(0.0, -difference) + 1e-12, (1 - difference) / 2 - 1e-12
+        bounds, accuracy = (low, high), {"xatol": 1e-13}
+        share = optimize.minimize_scalar(unlikelihood, bounds=bounds, method="bounded", options=accuracy).x
+        variance = n * (2 * share + difference - difference**2)
+        return float((lost - gained - n * difference) / math.sqrt(variance))
+
+    estimate = (lost - gained) / n
+    return (
+        optimize.brentq(lambda value: score(value) - z, -0.3, estimate),
+        optimize.brentq(lambda value: score(value) + z, estimate, 0.3),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "lost", "gained"), [(200, 24, 6), (600, 14, 9), (1400, 40, 40), (1400, 21, 3)])
+def test_the_score_interval_is_that_of_a_numerical_search(n: int, lost: int, gained: int) -> None:
+    found = tango_interval(n=n, lost=lost, gained=gained, confidence=0.95)
+    assert found == pytest.approx(reference_interval(n, lost, gained, 0.95), abs=1e-5)
+
+
+def test_what_was_measured_on_a_real_model_has_the_interval_that_was_noted() -> None:
+    result = judge(n=200, lost=24, gained=6, limit_points=1.5)
+    assert (result.lower_points, result.upper_points) == pytest.approx((4.0, 14.5), abs=0.25)
+
+
+RUNS = 4000
+
+
+def simulated(n: int, *, drop: float, discordant: float) -> tuple[dict[str, float], float]:
+    """How often each verdict is reached, and how often the interval holds the truth, in `RUNS` evaluations of models
+    whose true drop and share of disagreement are known."""
+    lost, gained = (discordant + drop) / 2, (discordant - drop) / 2
+    draws = np.random.default_rng(n).multinomial(n, [lost, gained, 1 - discordant], size=RUNS)[:, :2]
+    pairs, times = np.unique(draws, axis=0, return_counts=True)
+    reached = {"holds": 0.0, "fails": 0.0, "undecided": 0.0}
+    covered = 0.0
+    for (one, other), count in zip(pairs.tolist(), times.tolist(), strict=True):
+        result = judge(n=n, lost=one, gained=other, limit_points=1.5)
+        reached[result.verdict] += count / RUNS
+        covered += count / RUNS * (result.lower_points <= 100 * drop <= result.upper_points)
+    return reached, covered
+
+
+def at_most(rate: float) -> float:
+    """The upper end of what `RUNS` draws show of a true rate: three standard deviations of the binomial."""
+    return rate + 3 * math.sqrt(rate * (1 - rate) / RUNS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [200, 600, 1400])
+@pytest.mark.parametrize("discordant", [0.02, 0.05, 0.1])
+def test_each_wrong_verdict_is_as_rare_as_the_confidence_promises(n: int, discordant: float) -> None:
+    reached, covered = simulated(n, drop=0.015, discordant=discordant)
+    assert reached["holds"] <= at_most(0.025), "a model that lost exactly the limit passed"
+    assert covered >= 1 - at_most(0.05)
+    reached, covered = simulated(n, drop=0, discordant=discordant)
+    assert reached["fails"] <= at_most(0.025), "a model that lost nothing was refused"
+    assert covered >= 1 - at_most(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "caught"), [(200, 0.75), (600, 0.99), (1400, 0.999)])
+def test_a_model_that_lost_six_points_is_refused_and_never_passes(n: int, caught: float) -> None:
+    reached, _ = simulated(n, drop=0.06, discordant=0.1)
+    assert reached["fails"] >= caught
+    assert reached["holds"] == 0
+
+
+@pytest.mark.slow
+def test_the_number_of_questions_that_is_named_decides_in_four_of_five_cases() -> None:
+    few = judge(n=200, lost=5, gained=5, limit_points=1.5)
+    assert few.questions_to_decide is not None
+    reached, _ = simulated(few.questions_to_decide, drop=0, discordant=0.05)
+    assert 1 - at_most(0.2) <= reached["holds"] <= at_most(0.85)
 
 
 def test_guessing_is_not_above_chance() -> None:

@@ -113,7 +113,7 @@ def clopper_pearson_upper(hits: int, n: int, confidence: float) -> float:
     if hits >= n:
         return 1.0
     tail = (1 - confidence) / 2
-    return _bisect(lambda p: 1 - binomial_tail(hits + 1, n, p) > tail, hits / n, 1.0)
+    return _bisect(lambda p: _binomial(range(hits + 1), n, p) > tail, hits / n, 1.0)
 
 
 def binomial_tail(hits: int, n: int, p: float) -> float:
@@ -122,10 +122,16 @@ def binomial_tail(hits: int, n: int, p: float) -> float:
         return 1.0
     if p <= 0:
         return 0.0
+    return _binomial(range(hits, n + 1), n, p)
+
+
+def _binomial(hits: range, n: int, p: float) -> float:
+    """Chance that the number of hits is in a range; `p` lies between 0 and 1."""
+    if p <= 0:
+        return float(0 in hits)
     log_n = math.lgamma(n + 1)
     terms = (
-        log_n - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(p) + (n - k) * math.log1p(-p)
-        for k in range(hits, n + 1)
+        log_n - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(p) + (n - k) * math.log1p(-p) for k in hits
     )
     return min(1.0, math.fsum(math.exp(term) for term in terms))
 
