@@ -6,20 +6,26 @@ from pathlib import Path
 
 from modelctl.git import Git
 
+CONFIG = """\
+[user]
+	name = Test Person
+	email = test@example.org
+[commit]
+	gpgsign = false
+[tag]
+	gpgsign = false
+[core]
+	hooksPath = /dev/null
+"""
+
 
 def git_repository(folder: Path) -> Git:
     """An empty repository with an identity, on branch main."""
     folder.mkdir(parents=True, exist_ok=True)
     git = Git(folder)
-    git.run("init", "--quiet", "--initial-branch=main")
-    for key, value in (
-        ("user.name", "Test Person"),
-        ("user.email", "test@example.org"),
-        ("commit.gpgsign", "false"),
-        ("tag.gpgsign", "false"),
-        ("core.hooksPath", "/dev/null"),
-    ):
-        git.run("config", key, value)
+    git.run("init", "--quiet", "--initial-branch=main", "--template=")
+    with (folder / ".git" / "config").open("a", encoding="utf-8") as config:
+        config.write(CONFIG)
     return git
 
 
