@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 SETUP := $(PYTHON) scripts/setup.py
 SOURCES := pipeline tests demo scripts bench
+# Containers often switch off compiled caches: each test worker would then compile every test and every module anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast lint format bench lock clean distclean
@@ -22,7 +24,7 @@ test: setup ## every test, with real services and a real engine, and the coverag
 
 test-fast: ## tests without services, engine or long work; under a minute
 	@$(SETUP) core
-	$(BIN)/python -m pytest -q --numprocesses=$$(( 2 * $$(nproc) )) -m "not services and not engine and not slow"
+	$(BIN)/python -m pytest -q --numprocesses=$$(( 2 * $$(nproc) )) --dist=loadfile -m "not services and not engine and not slow"
 
 lint: ## ruff, mypy, bandit, locks, documents, workflows
 	@$(SETUP) core
