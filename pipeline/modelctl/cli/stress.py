@@ -29,6 +29,7 @@ POSITIVE = click.FloatRange(0, min_open=True)
     "--out", type=click.Path(path_type=Path), default=Path("stress"), show_default=True, help="Folder of the sweep."
 )
 @click.option("--json", "json_target", metavar="FILE|-", help="Also write the result as JSON; - is stdout.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Also write a page with charts.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def stress(
     url: str,
@@ -42,6 +43,7 @@ def stress(
     seed: int,
     out: Path,
     json_target: str | None,
+    html: Path | None,
     quiet: bool,
 ) -> int:
     """Sweep a running OpenAI-compatible engine: 1, 2, 4 … streams, each kept busy for a while, several rounds.
@@ -56,8 +58,11 @@ def stress(
     from modelctl.checks.stress.session import exact_answers
     from modelctl.cli.output import console, write_json
     from modelctl.cli.progress import shown
+    from modelctl.cli.stress_page import stress_page
     from modelctl.cli.stress_text import as_json, print_sweep
     from modelctl.errors import InputError
+    from modelctl.files import write_whole
+    from modelctl.page.charts import require_charts
     from modelctl.serving.engine import attach
     from modelctl.serving.sweep import SweepPlan
     from modelctl.serving.sweep_record import SweepRecord
@@ -70,8 +75,13 @@ def stress(
         streams=_doubled(first, last), repeats=rounds, stage_s=seconds, ramp_s=ramp, prompt_tokens=prompt_tokens,
         answer_tokens=answer_tokens, scrape_s=min(1.0, seconds / 5), exact_answer=exact_answers(endpoint), seed=seed,
     )  # fmt: skip
+    if html:
+        require_charts()  # before an hour of load, not after it
+    record = SweepRecord(folder=out)
     with shown(quiet=quiet) as progress:
-        result = sweep(endpoint, plan, SweepRecord(folder=out), progress=progress)
+        result = sweep(endpoint, plan, record, progress=progress)
+    if html:
+        write_whole(html, stress_page(endpoint, plan, result, record))
     if json_target:
         write_json(json_target, as_json(endpoint, plan, result))
     if json_target != "-":

@@ -1,4 +1,4 @@
-"""How `modelctl stress` prints a sweep: a line with a bar for each number of streams, and the knee; the same as JSON."""
+"""How `modelctl stress` prints a sweep: a line with a bar for each number of streams, and the knee; as JSON too."""
 
 from __future__ import annotations
 
@@ -32,29 +32,43 @@ def print_sweep(endpoint: Endpoint, plan: SweepPlan, result: SweepResult, out: C
         f"{plan.stage_s:g} s\n",
         style="dim",
     )
-    table = Table("streams", "tokens/s", "", "gain", "TTFT p50/p95", "TPOT p50/p95", "waiting", "failed", box=None,
-                  pad_edge=False)  # fmt: skip
-    gains = {step.above: step for step in result.steps}
-    rates = {streams: _mean(result.stages, streams, _throughput) or 0.0 for streams in plan.streams}
-    most = max(rates.values(), default=0.0) or 1.0
-    for streams in plan.streams:
-        stages = [stage for stage in result.stages if stage.streams == streams]
-        at_knee = result.knee is not None and result.knee.streams == streams
-        table.add_row(
-            f"{streams}{' *' if at_knee else ''}", f"{rates[streams]:.0f}",
-            Bar(most, 0, rates[streams], width=_BAR, color="green" if at_knee else "cyan"),
-            _gain(gains.get(streams)), _pair(stages, lambda stage: (stage.ttft_p50_s, stage.ttft_p95_s)),
-            _pair(stages, lambda stage: (stage.tpot_p50_s, stage.tpot_p95_s)), _most(stages),
-            str(sum(stage.failed for stage in stages)),
-            style="bold" if at_knee else None,
-        )  # fmt: skip
+    head, rows, marked = cells(plan, result)
+    table = Table(head[0], head[1], "", *head[2:], box=None, pad_edge=False)
+    rates = [_mean(result.stages, streams, _throughput) or 0.0 for streams in plan.streams]
+    most = max(rates, default=0.0) or 1.0
+    for number, (row, rate) in enumerate(zip(rows, rates, strict=True)):
+        bar = Bar(most, 0, rate, width=_BAR, color="green" if number == marked else "cyan")
+        name = f"{row[0]} *" if number == marked else row[0]
+        table.add_row(name, row[1], bar, *row[2:], style="bold" if number == marked else None)
     out.print(table)
     out.print()
     out.print(describe_knee(result.knee))
     for stage in result.stages:
         if not stage.counts:
-            why = stage.client_fault or f"{stage.failed} of {stage.requests} requests failed: {stage.first_failure}"
-            out.print(f"{stage.streams} streams, round {stage.repeat + 1}, does not count: {why}", style="yellow")
+            where = f"{count_streams(stage.streams)}, round {stage.repeat + 1}"
+            out.print(f"{where}, does not count: {stage.why_not}", style="yellow")
+
+
+def cells(plan: SweepPlan, result: SweepResult) -> tuple[tuple[str, ...], list[list[str]], int | None]:
+    """The table of a sweep: its head, a row for each number of streams, and which row is the knee's."""
+    head = ("streams", "tokens/s", "gain", "TTFT p50 / p95", "TPOT p50 / p95", "waiting", "failed")
+    gains = {step.above: step for step in result.steps}
+    rows = []
+    for streams in plan.streams:
+        stages = [stage for stage in result.stages if stage.streams == streams]
+        rows.append([
+            str(streams), f"{_mean(result.stages, streams, _throughput) or 0:.0f}", _gain(gains.get(streams)),
+            _pair(stages, lambda stage: (stage.ttft_p50_s, stage.ttft_p95_s)),
+            _pair(stages, lambda stage: (stage.tpot_p50_s, stage.tpot_p95_s)),
+            _most(stages), str(sum(stage.failed for stage in stages)),
+        ])  # fmt: skip
+    knee = result.knee
+    return head, rows, plan.streams.index(knee.streams) if knee is not None and knee.reached else None
+
+
+def count_streams(count: int) -> str:
+    """`1 stream`, `2 streams`."""
+    return f"{count:,} stream{'' if count == 1 else 's'}"
 
 
 def describe_knee(found: Knee | None) -> str:
@@ -63,9 +77,9 @@ def describe_knee(found: Knee | None) -> str:
         return "no stage counts: nothing is known of this engine"
     rate = f"{found.throughput:.0f} tokens/s"
     if not found.reached:
-        return f"no knee up to {found.streams} streams ({rate}): more streams still pay; raise --to"
+        return f"no knee up to {count_streams(found.streams)} ({rate}): more streams still pay; raise --to"
     sure = "" if found.certain else "; not certain, more rounds would tell"
-    return f"knee at {found.streams} streams ({rate}): more streams hardly pay{sure}"
+    return f"knee at {count_streams(found.streams)} ({rate}): more streams hardly pay{sure}"
 
 
 def as_json(endpoint: Endpoint, plan: SweepPlan, result: SweepResult) -> str:

@@ -80,9 +80,16 @@ class Stage:
         return None
 
     @property
+    def why_not(self) -> str | None:
+        """Why the stage does not count, if so."""
+        if self.failed:
+            return f"{self.failed} of {self.requests} requests failed: {self.first_failure}"
+        return self.client_fault or (None if self.throughput > 0 else "nothing was written while all streams were busy")
+
+    @property
     def counts(self) -> bool:
         """Whether the stage says something of the engine: it answered everything, and the client kept up."""
-        return self.throughput > 0 and not self.failed and self.client_fault is None
+        return self.why_not is None
 
 
 async def run_stage(
