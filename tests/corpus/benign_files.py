@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from tests.corpus.base import BYTES, GATE, Input
 from tests.corpus.containers import numpy_array, tarred, torch_file, zipped
-from tests.corpus.frameworks import HDF5
+from tests.corpus.hdf5 import hdf5
 from tests.corpus.streams import called, old_torch, program, text
 from tests.support.pickles import tensor_pickle
 
@@ -164,31 +164,25 @@ def _sklearn() -> Iterator[Input]:
         "sklearn.svm._classes", "SVC", {"dual_coef_": _reconstructed("numpy.core.multiarray", "f8", bytes(16))}
     )
     yield _input("svc-old", "a support vector machine of NumPy 1", report, {"svc.pkl": program(old, protocol=3)})
-    wrapper = (
-        b"cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81}("
-        + text("subclass")
-        + b"cnumpy\nndarray\n"
-        + text("shape")
-        + b"K\x02\x85"
-        + text("order")
-        + text("C")
-        + text("dtype")
-        + b"cnumpy\ndtype\n("
-        + text("f8")
-        + b"\x89\x88tR(K\x03"
-        + text("<")
-        + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
-        + text("allow_mmap")
-        + b"\x88ub"
-    )
-    data = b"\x08" + b"\xff" * 8 + struct.pack("<2d", 0.5, -1.5)
     joblib = "joblib.numpy_pickle: an array's bytes lie in the middle of the pickle"
+    values = struct.pack("<2d", 0.5, -1.5)
+    old = b"\x80\x03" + _wrapper(b"")
     yield _input(
-        "joblib-array",
-        "an array as joblib writes it, raw bytes in the middle of a pickle",
-        joblib,
-        {"features.joblib": b"\x80\x03" + wrapper + data + b"."},
+        "joblib-old", "an array as joblib before 1.2 writes it", joblib, {"features.joblib": old + values + b"."}
     )
+    new = b"\x80\x03" + _wrapper(text("numpy_array_alignment_bytes") + b"K\x10")
+    gap = 16 - (len(new) + 1) % 16
+    padded = new + bytes([gap]) + b"\xff" * gap + values + b"."
+    yield _input("joblib-array", "an array as joblib writes it, aligned", joblib, {"features.joblib": padded})
+
+
+def _wrapper(more: bytes) -> bytes:
+    """joblib's words on an array of two float64; the bytes of the array follow."""
+    kind = b"cnumpy\ndtype\n(" + text("f8") + b"\x89\x88tR(K\x03" + text("<")
+    kind += b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+    state = text("subclass") + b"cnumpy\nndarray\n" + text("shape") + b"K\x02\x85" + text("order") + text("C")
+    state += text("dtype") + kind + text("allow_mmap") + b"\x88" + more
+    return b"cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81}(" + state + b"ub"
 
 
 def _arrays() -> Iterator[Input]:
@@ -234,14 +228,14 @@ def _others() -> Iterator[Input]:
         "h5",
         "an HDF5 model of named layers, one called lambda_out",
         "Keras docs, saving",
-        {"model.h5": HDF5 + json.dumps(model).encode()},
+        {"model.h5": hdf5("model_config", json.dumps(model).encode())},
     )
     layer = {"module": "keras.layers", "class_name": "Dense", "config": {"units": 4}, "registered_name": None}
     keras = {"module": "keras", "class_name": "Sequential", "config": {"layers": [layer]}, "registered_name": None}
     package = {
         "metadata.json": b'{"keras_version": "3.5.0"}',
         "config.json": json.dumps(keras).encode(),
-        "model.weights.h5": HDF5,
+        "model.weights.h5": hdf5("x", b"1"),
     }
     yield _input(
         "keras", "a .keras archive of named layers", "Keras docs, saving", {"model.keras": zipped(package, packed=True)}
@@ -253,9 +247,8 @@ def _others() -> Iterator[Input]:
         "tarfile",
         {"samples.tar.gz": gzip.compress(tarred(members), mtime=0)},
     )
+    config = b"model:\n  encoder:\n    layers: 2\n  optim: {name: adamw, lr: 0.001}\n"
+    nemo = tarred({"./model_config.yaml": config, "./model_weights.ckpt": torch_file(tensor_pickle())})
+    yield _input("nemo", "a .nemo archive of a configuration and weights", "NVIDIA NeMo docs", {"model.nemo": nemo})
     tflite = struct.pack("<I", 28) + b"TFL3" + bytes(200)
     yield _input("tflite", "a TensorFlow Lite model", "schema.fbs", {"model.tflite": tflite})
-    graph = b"\x08\x01\x12\x0e\x12\x0c\n\n\n\x04node\x12\x02Id"
-    yield _input(
-        "savedmodel", "a TensorFlow graph of one identity", "TensorFlow docs, SavedModel", {"saved_model.pb": graph}
-    )

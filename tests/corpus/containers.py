@@ -81,6 +81,7 @@ def seven_zip(data: bytes) -> bytes:
     size = _number(len(data))
     streams = b"\x06" + _number(0) + b"\x01\x09" + size + b"\x00"
     folder = b"\x07\x0b\x01\x00\x01\x01\x00\x0c" + size + b"\x0a\x01" + struct.pack("<I", zlib.crc32(data)) + b"\x00"
+    folder += b"\x08\x00"
     files = b"\x05\x01\x11" + _number(len(name) + 1) + b"\x00" + name + b"\x00"
     header = b"\x01\x04" + streams + folder + b"\x00" + files + b"\x00"
     start = struct.pack("<QQI", len(data), len(header), zlib.crc32(header))

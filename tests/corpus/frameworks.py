@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from tests.corpus.base import BYTES, GATE, Input
 from tests.corpus.containers import zipped
+from tests.corpus.hdf5 import hdf5
 from tests.corpus.streams import SYSTEM, program
 
 GROUP = "frameworks"
-HDF5 = b"\x89HDF\r\n\x1a\n" + bytes([0, 0, 0, 0, 0, 8, 8, 0, 4, 0, 16, 0]) + bytes(76)
 _LAMBDA = "CVE-2024-3660, CERT VU#253266: Lambda layers"
 
 
@@ -42,12 +42,19 @@ def _keras() -> Iterator[Input]:
     model = {"class_name": "Functional", "config": {"name": "m", "layers": [layer]}}
     keras = ("malware.keras",)
     text = json.dumps(model).encode()
-    yield _input("h5-lambda", "an HDF5 model with a Lambda layer", _LAMBDA, "model.h5", HDF5 + text, keras)
+    yield _input(
+        "h5-lambda", "an HDF5 model with a Lambda layer", _LAMBDA, "model.h5", hdf5("model_config", text), keras
+    )
     dense = json.dumps(model, indent=2).encode()
     yield _input(
-        "h5-lambda-spaced", "the same with other white space in its JSON", _LAMBDA, "tf_model.h5", HDF5 + dense, keras
+        "h5-lambda-spaced",
+        "the same with other white space in its JSON",
+        _LAMBDA,
+        "tf_model.h5",
+        hdf5("model_config", dense),
+        keras,
     )
-    package = {"metadata.json": b'{"keras_version": "3.0.0"}', "config.json": text, "model.weights.h5": HDF5}
+    package = {"metadata.json": b'{"keras_version": "3.0.0"}', "config.json": text, "model.weights.h5": hdf5("x", b"1")}
     yield _input("keras-lambda", "a .keras archive with a Lambda layer", _LAMBDA, "model.keras", zipped(package), keras)
     call = {"module": "os", "class_name": "function", "config": "system", "registered_name": "function"}
     nested = {"module": "keras", "class_name": "Sequential", "config": {"layers": [call | {"args": ["true"]}]}}
