@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from modelctl.scan.clamd import TRUSTED_SCAN_S, Clamd, Clean, Readable, ScanReply
+from modelctl.scan.clamd import TRUSTED_SCAN_S, Clamd, Clean, Found, NotScanned, Readable, ScanReply
 
 WINDOW_BYTES = 512 << 20
 OVERLAP_BYTES = 1 << 20
@@ -41,22 +41,29 @@ class Scanned:
     size_bytes: int
     """Bytes of the stream that were read, each counted once."""
     windows: int
+    found_in: int
+    """Windows in which a signature was found."""
 
 
 def scan_stream(
     clamd: Clamd, stream: Readable, *, windows: Windows, advance: Callable[[float], None] = lambda _: None
 ) -> Scanned:
-    """Scan a stream to its end, or to the first reply that is not clean. Raises `CannotDecideError`, and `OSError` of
-    the stream."""
-    carried, fresh, offset, count = b"", 0, 0, 0
+    """Scan a stream to its end, whatever is found on the way, or to the first window that clamd did not look at.
+    Raises `CannotDecideError`, and `OSError` of the stream."""
+    carried, fresh, offset, count, found_in = b"", 0, 0, 0, 0
+    first: ScanReply = Clean()
+    first_offset = 0
     while True:
         window = _Window(stream, carried, windows, advance)
         reply = clamd.scan(window, trusted_scan_s=windows.trusted_scan_s)
         count += 1
+        found_in += isinstance(reply, Found)
         fresh += window.fresh_bytes
-        ahead = b"" if not isinstance(reply, Clean) or window.at_end else stream.read(1)
+        if isinstance(first, Clean) and not isinstance(reply, Clean):
+            first, first_offset = reply, offset
+        ahead = b"" if isinstance(reply, NotScanned) or window.at_end else stream.read(1)
         if not ahead:
-            return Scanned(reply=reply, offset=offset, size_bytes=fresh, windows=count)
+            return Scanned(reply=first, offset=first_offset, size_bytes=fresh, windows=count, found_in=found_in)
         fresh += 1
         advance(1)
         carried = bytes(window.tail) + ahead

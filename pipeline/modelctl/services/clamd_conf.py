@@ -26,6 +26,8 @@ DEFAULT_PATHS = tuple(
     )
 )
 """Debian, Fedora, Arch, FreeBSD and Intel Macs, other Macs."""
+CLOCK_STEP_S = 2.0
+"""The kernel tells the start of a process to a second, roughly."""
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _DEFAULT_BYTES = {"StreamMaxLength": 100 << 20, "MaxFileSize": 100 << 20, "MaxScanSize": 400 << 20}
 _DEFAULT_SCAN_TIME_MS = 120_000
@@ -157,7 +159,7 @@ def configuration_of(address: str) -> Configuration | None:
     for path, started_at in _running():
         found = read(path)
         if found is not None and found.serves(address):
-            return replace(found, loaded=path.stat().st_mtime <= started_at)
+            return replace(found, loaded=path.stat().st_mtime <= started_at + CLOCK_STEP_S)
     candidates = (read(path) for path in DEFAULT_PATHS)
     return next((found for found in candidates if found is not None and found.serves(address)), None)
 
