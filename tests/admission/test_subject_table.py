@@ -55,5 +55,14 @@ def test_many_subjects_are_cut_and_the_cut_is_said() -> None:
     assert f"and {57 - SUBJECTS_SHOWN} more subjects in the report" in text
 
 
+def test_bits_per_byte_of_both_models_stand_below() -> None:
+    check = measured(("sums", 100, 94, 30, 2))
+    rise = Measurement(
+        name="bits-per-byte-rise", value=0.1, unit="bits", parameters={"baseline": 1.4, "candidate": 1.5}
+    )
+    text = shown(replace(check, measurements=(*check.measurements, rise)))
+    assert "bits per byte of the shipped texts: original 1.4, served 1.5" in text
+
+
 def test_a_check_without_subjects_has_no_table() -> None:
     assert "original" not in shown(a_check("integrity"))

@@ -1,4 +1,5 @@
-"""The accuracy of both models subject by subject, for the terminal: those that lost most first."""
+"""The accuracy of both models subject by subject, for the terminal, those that lost most first; and their bits per
+byte."""
 
 from __future__ import annotations
 
@@ -75,6 +76,10 @@ def subject_table(check: CheckReport) -> Iterable[RenderableType]:
     yield table
     if len(found) > SUBJECTS_SHOWN:
         yield Text(f"and {len(found) - SUBJECTS_SHOWN} more subjects in the report", style="dim")
+    for item in check.measurements:
+        if item.name == "bits-per-byte-rise":
+            before, after = item.parameters["baseline"], item.parameters["candidate"]
+            yield Text(f"bits per byte of the shipped texts: original {before}, served {after}", style="dim")
 
 
 def _counts(item: Measurement) -> Counts:
