@@ -26,9 +26,11 @@ from modelctl.model import gguf
 from modelctl.model import safetensors as ours
 from modelctl.model.config import read_config
 from modelctl.model.strict_json import parse_object
-from modelctl.scan.containers import Budget, UnreadableError, identify, unpack
+from modelctl.scan.containers import Budget, identify, unpack
+from modelctl.scan.content import Content, Extent, UnreadableError
 from modelctl.scan.gguf import chat_templates
 from modelctl.scan.pickles import walk_file
+from modelctl.scan.zip_directory import Oddity
 from tests.fuzz.mutate import mutate
 from tests.fuzz.runner import WrongError
 from tests.support import gguf as written
@@ -132,13 +134,9 @@ def archive(draw: random.Random, folder: Path) -> bytes:
     path.write_bytes(content)
     (folder / "scratch").mkdir()
     names: set[str] = set()
-    whole = True
     try:
-        kind = identify(path)
-        budget = Budget(unpacked_bytes=16 << 20, members=100)
-        for member in unpack(path, kind, budget=budget, scratch=folder / "scratch") if kind else ():
-            whole = whole and not isinstance(member, UnreadableError)
-            names.add("" if isinstance(member, UnreadableError) else member.name)
+        with path.open("rb") as file:
+            whole = _read_all(Extent.of_file(file), folder / "scratch", names)
     except UnreadableError:
         return content
     if whole and zipfile.is_zipfile(path):
@@ -147,6 +145,22 @@ def archive(draw: random.Random, folder: Path) -> bytes:
         if missed:
             raise WrongError(f"a zip reader opens {sorted(missed)}, we saw {sorted(names)}", content)
     return content
+
+
+def _read_all(content: Content, scratch: Path, names: set[str]) -> bool:
+    """Read every member and note its name; whether nothing at all was odd. Raises `UnreadableError`."""
+    whole = True
+    kind = identify(content)
+    budget = Budget(unpacked_bytes=16 << 20, members=100)
+    for member in unpack(content, kind, budget=budget, scratch=scratch) if kind else ():
+        if isinstance(member, Oddity):
+            whole = False
+            continue
+        stream = member.first_reading(budget)
+        while stream.read(1 << 16):
+            pass
+        names.add(member.name)
+    return whole
 
 
 class _Called:

@@ -9,6 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
+from modelctl.scan.harmless import _NAMES, is_harmless
 from modelctl.scan.opcodes import Pickle, walk
 from modelctl.scan.pickles import walk_file
 from tests.support.pickles import CALL_0, CALL_2, short_text, stack_global, tensor_pickle, through_memo
@@ -78,6 +79,7 @@ def test_a_name_of_any_text_opcode_is_followed() -> None:
         (b"\x80\x04\x8e" + b"\xff" * 8 + b"x", "cut off"),
         (b"\x80\x02}0000.", "empty"),
         (b"\x80\x02}}tR.", "mark is missing"),
+        (b"\x80\x02]]\x85R.", "a call of something that is computed"),
         (b"\x80\x04" + short_text("x" * 200) * 2 + b"\x8d\0\0\1\0\0\0\0\0" + b"x" * 65536 + b"\x93.", "computed"),
     ],
 )
@@ -181,3 +183,80 @@ def test_an_array_of_objects_is_walked_behind_its_header() -> None:
 )
 def test_other_files_are_no_pickles(content: bytes) -> None:
     assert walk_file(io.BytesIO(content)) == []
+
+
+def used(content: bytes) -> list[str]:
+    """How the names that do not pass are used."""
+    return [
+        f"{item.how} {item.module}.{item.name}"
+        for found in walk_file(io.BytesIO(content))
+        for item in found.imports
+        if not item.harmless
+    ]
+
+
+OBJECT_TYPE = b"cnumpy\ndtype\nX\2\0\0\0O8\x85R"
+EVIL_STATE = b"(K\3X\1\0\0\0|NX\1\0\0\0a\x85}X\1\0\0\0a" + OBJECT_TYPE + b"K\0\x86sK\x08K\1K\0t"
+"""A type of 8 bytes whose one field is an object, with flags that deny it: NumPy would take any bytes for pointers."""
+VOID_TYPE = b"cnumpy\ndtype\nX\2\0\0\0V8\x85R"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (b"cnumpy\nndarray\n(K\1\x85X\1\0\0\0OC\x08\0\0\0\0\0\0\0\0tR", "calls numpy.ndarray"),
+        (b"ctorch\nTensor\n)}X\5\0\0\0cdataK\0s\x92", "calls with keyword arguments torch.Tensor"),
+        (b"cbuiltins\ndict\n)}X\1\0\0\0aK\0s\x92", "calls with keyword arguments builtins.dict"),
+        (b"(inumpy\nndarray\n", "calls numpy.ndarray"),
+        (b"(cnumpy\nndarray\nK\1o", "calls numpy.ndarray"),
+        (b"cnumpy\nndarray\nK\1\x85\x81", "calls numpy.ndarray"),
+        (b"csklearn.svm._classes\nSVC\nN}X\3\0\0\0fitNs\x86b", "changes sklearn.svm._classes.SVC"),
+        (
+            b"ctorch._tensor\n_rebuild_from_type_v2\n(cnumpy\ndtype\ncbuiltins\nint\nX\2\0\0\0V8\x85NtR",
+            "calls torch._tensor._rebuild_from_type_v2",
+        ),
+        (
+            b"ccopyreg\n_reconstructor\n(cnumpy\ndtype\ncnumpy\ndtype\nX\2\0\0\0V8tR",
+            "calls copyreg._reconstructor",
+        ),
+        (
+            b"cnumpy.core.multiarray\nscalar\n" + OBJECT_TYPE + VOID_TYPE + b"\x86R" + EVIL_STATE + b"b",
+            "calls numpy.core.multiarray.scalar",
+        ),
+        (VOID_TYPE + EVIL_STATE + b"b", "changes numpy.dtype"),
+        (
+            VOID_TYPE + b"(K\3X\1\0\0\0|NX\1\0\0\0a\x85}q\1K\x08K\1K\0tb0h\1X\1\0\0\0a" + OBJECT_TYPE + b"K\0\x86s",
+            "changes numpy.dtype",
+        ),
+    ],
+)
+def test_a_harmless_name_that_is_used_as_no_writer_does(program: bytes, words: str) -> None:
+    assert words in used(b"\x80\x04" + program + b".")
+
+
+def test_the_fields_of_a_type_are_not_changed_behind_its_back() -> None:
+    state = b"(K\3X\1\0\0\0|NX\1\0\0\0a\x85}q\1X\1\0\0\0acnumpy\ndtype\nX\2\0\0\0i8\x85Rq\2K\0\x86sK\x08K\1K\0t"
+    assert used(b"\x80\x04" + VOID_TYPE + state + b"b.") == []
+    later = b"b0h\1X\1\0\0\0a" + OBJECT_TYPE + b"K\0\x86s."
+    assert used(b"\x80\x04" + VOID_TYPE + state + later) == ["changes numpy.dtype"]
+    assert used(b"\x80\x04" + VOID_TYPE + state + b"b0h\2" + EVIL_STATE + b"b.") != []
+
+
+def test_structured_and_object_arrays_pass() -> None:
+    kinds = [[("a", "i4"), ("b", "U3", (2,))], [("a", object), ("b", "f8")], "M8[ns]", object, "S3", "?"]
+    for kind in kinds:
+        array = np.zeros(2, dtype=kind)
+        for protocol in range(2, 6):
+            assert used(pickle.dumps([array, array[:1]], protocol=protocol)) == []
+
+
+def test_a_name_means_the_same_when_python_3_renames_those_of_python_2() -> None:
+    """`find_class` maps old names to new ones for protocols 0 to 2; none may lead from a harmless to another name."""
+    import _compat_pickle
+
+    for module, names_ in _NAMES.items():
+        for name in names_.split():
+            new = _compat_pickle.NAME_MAPPING.get((module, name))
+            if new is None:
+                new = (_compat_pickle.IMPORT_MAPPING.get(module, module), name)
+            assert is_harmless(*new), (module, name, new)

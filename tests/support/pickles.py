@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
+import zlib
 
 CALL_0 = b"cposix\nsystem\n(S'true'\ntR."
 """posix.system('true') in protocol 0."""
@@ -42,3 +43,22 @@ def torch_zip(pickle: bytes, *, name: str = "archive") -> bytes:
         archive.writestr(f"{name}/data/0", struct.pack("<f", 1.0))
         archive.writestr(f"{name}/version", "3\n")
     return packed.getvalue()
+
+
+def torch_written(members: dict[str, bytes], *, name: str = "archive") -> bytes:
+    """A zip as torch.save writes it: every member padded to a multiple of 64 bytes by an extra field of its header,
+    checksum and sizes behind it, and both end records."""
+    packed, directory = bytearray(), bytearray()
+    for member, content in members.items():
+        raw, crc, offset = f"{name}/{member}".encode(), zlib.crc32(content), len(packed)
+        padding = -(offset + 30 + len(raw) + 4) % 64
+        packed += struct.pack("<4s5H3L2H", b"PK\3\4", 0, 0x808, 0, 0, 0, 0, 0, 0, len(raw), padding + 4) + raw
+        packed += b"FB" + struct.pack("<H", padding) + b"Z" * padding + content
+        packed += struct.pack("<4s3L", b"PK\7\x08", crc, len(content), len(content))
+        directory += struct.pack("<4s6H3L5H2L", b"PK\1\2", 0, 0, 0x808, 0, 0, 0, crc, len(content), len(content),
+                                 len(raw), 0, 0, 0, 0, 0, offset) + raw  # fmt: skip
+    count, start = len(members), len(packed)
+    ends = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 0x31E, 45, 0, 0, count, count, len(directory), start)
+    ends += struct.pack("<4sLQL", b"PK\6\7", 0, start + len(directory), 1)
+    ends += struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, count, count, len(directory), start, 0)
+    return bytes(packed + directory + ends)

@@ -1,64 +1,55 @@
 """What is packed inside a file: members of zip and tar archives, the content of gzip, bzip2, xz, lzma and zlib
 streams.
 
-A file is taken for what its bytes say. Members are unpacked to a scratch folder one after the other, within a budget
+A file is taken for what its bytes say. Members are read where they lie, or decoded as they are read, within a budget
 that is checked before and while unpacking; archives that can't be opened here, or not to their end, are `Unreadable`
 with the reason, never left out.
 """
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import lzma
 import re
-import tarfile
-import tempfile
-import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal
 
-from modelctl.errors import CannotDecideError
 from modelctl.scan.clamd import Readable
+from modelctl.scan.content import Content, Extent, Packed, UnreadableError, to_extent
+from modelctl.scan.decoders import StreamKind, decode_stream
+from modelctl.scan.tars import read_tar
+from modelctl.scan.zip_directory import CENTRAL, END, ZIP64_LOCATOR, Entry, Oddity, find_end
+from modelctl.scan.zips import LOCAL, checked, read_zip
 
-Kind = Literal["zip", "tar", "gzip", "bzip2", "xz", "lzma", "zlib"]
+Kind = Literal["zip", "tar"] | StreamKind
 
-_CHUNK_BYTES = 1 << 20
-_ZIP_END = b"PK\5\6"
-_ZIP_END_REACH = 65557
-"""A zip's end record is at most this far from the end of the file: 22 bytes and a comment of 65535."""
+HEAD_BYTES = 1024
 
 _CLOSED = (
     (b"7z\xbc\xaf\x27\x1c", "7z"),
     (b"Rar!\x1a\x07", "RAR"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
     (b"\x04\x22\x4d\x18", "LZ4"),
+    (b"\x02\x21\x4c\x18", "LZ4"),
     (b"LZIP\x01", "lzip"),
+    (b"\x89LZO\0", "LZO"),
     (b"\x1f\x9d", "compress"),
     (b"\x1f\xa0", "compress"),
+    (b"ZF0x", "joblib's old zlib"),
     (b"MSCF\0\0\0\0", "CAB"),
     (b"!<arch>\n", "ar"),
     (b"070701", "cpio"),
+    (b"070702", "cpio"),
     (b"070707", "cpio"),
     (b"xar!\0", "xar"),
     (b"hsqs", "squashfs"),
+    (b"**ACE**", "ACE"),
 )
-"""Containers that are recognised and not opened here."""
-
-_BROKEN = (
-    OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, ValueError,
-    NotImplementedError, IndexError,
-)  # fmt: skip
-"""What the standard library raises for broken containers; the last two for a zip that asks for a later version of the
-format, and for a member whose name is empty."""
-
-
-class UnreadableError(Exception):
-    """An archive, or one of its members, that can't be looked into; the message says why."""
+"""Containers that are recognised and not opened here: the standard library has no decoder for them, and no model that
+is served needs one."""
+_SKIPPABLE_ZSTD = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
 
 
 class BudgetError(UnreadableError):
@@ -67,14 +58,28 @@ class BudgetError(UnreadableError):
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """One thing unpacked from an archive: a file in the scratch folder that lives until the next is asked for."""
+    """One thing inside a container. `entry` is the zip's promise about it."""
 
     name: str
-    location: Path
+    content: Extent | Packed
+    entry: Entry | None = None
+
+    def first_reading(self, budget: Budget) -> Readable:
+        """A reader of all of it, to be read to its end once: it counts, and measures what has to be decoded.
+
+        Raises `BudgetError`, and `UnreadableError` for what is broken or not what the archive promises.
+        """
+        stream: Readable
+        if isinstance(self.content, Packed):
+            stream = self.content.measure(budget.unpacked)
+        else:
+            budget.unpacked(self.content.size)
+            stream = self.content.open()
+        return stream if self.entry is None else checked(stream, self.entry)
 
 
 class Budget:
-    """What one top-level file may still unpack to, over all its levels."""
+    """How much may still be unpacked from one file, all levels together."""
 
     def __init__(self, *, unpacked_bytes: int, members: int) -> None:
         self._bytes = unpacked_bytes
@@ -93,23 +98,26 @@ class Budget:
             raise BudgetError("it unpacks to more bytes than the limits (malware.max_ratio, malware.max_unpacked_gib)")
 
 
-def identify(location: Path) -> Kind | None:
-    """Which kind of container a file is, by its bytes, or None. Raises `UnreadableError` for a kind that is not
+def identify(content: Content) -> Kind | None:
+    """Which kind of container the content is, by its bytes, or None. Raises `UnreadableError` for a kind that is not
     opened here."""
-    with location.open("rb") as stream:
-        head = stream.read(1024)
-        if _is_zip(stream, head):
-            return "zip"
+    head = content.peek(0, HEAD_BYTES)
+    # a tar is read as one: an archive that is its last member ends like a zip too, and what lies behind the tar is told
+    tar = _is_tar(head)
+    if head.startswith((LOCAL, END, b"PK\7\x08")) or (not tar and _ends_in_zip(content)):
+        return "zip"
     for magic, name in _CLOSED:
         if head.startswith(magic):
             raise UnreadableError(f"a {name} archive, which is not opened here")
+    if _SKIPPABLE_ZSTD.match(head):
+        raise UnreadableError("a zstd or LZ4 archive, which is not opened here")
     if head.startswith(b"\x1f\x8b"):
         return "gzip"
     if re.match(rb"BZh[1-9](1AY&SY|\x17\x72\x45\x38\x50\x90)", head):
         return "bzip2"
     if head.startswith(b"\xfd7zXZ\0"):
         return "xz"
-    if _is_tar(head):
+    if tar:
         return "tar"
     if _is_lzma(head):
         return "lzma"
@@ -118,106 +126,39 @@ def identify(location: Path) -> Kind | None:
     return None
 
 
-def unpack(location: Path, kind: Kind, *, budget: Budget, scratch: Path) -> Iterator[Member | UnreadableError]:
-    """The members of a container, one at a time; a member that can't be read comes as the error that says why.
+def unpack(content: Content, kind: Kind, *, budget: Budget, scratch: Path) -> Iterator[Member | Oddity]:
+    """The members of a container, one at a time; what is odd about it, or can't be read, comes as the reason to refuse.
 
     Raises `BudgetError` when the budget is spent, `UnreadableError` when the container itself is broken,
     `CannotDecideError` when the scratch folder is full.
     """
-    try:
-        if kind == "zip":
-            yield from _zip_members(location, budget, scratch)
-        elif kind == "tar":
-            yield from _tar_members(location, budget, scratch)
-        else:
-            with _opened(location, kind) as stream, _spooled(stream, budget, scratch) as unpacked:
-                yield Member(name="content", location=unpacked)
-    except _BROKEN as error:
-        raise UnreadableError(f"a broken {kind} archive: {error}") from error
+    if kind == "zip":
+        for found in read_zip(to_extent(content, scratch=scratch), budget.member):
+            if isinstance(found, Oddity):
+                yield found
+            else:
+                yield Member(name=found.name, content=found.content, entry=found.entry)
+    elif kind == "tar":
+        for item in read_tar(to_extent(content, scratch=scratch), budget.member):
+            yield item if isinstance(item, Oddity) else Member(name=item[0], content=item[1])
+    else:
+        budget.member()
+        yield Member(name="content", content=Packed(lambda: decode_stream(kind, content.open())))
 
 
-def _zip_members(location: Path, budget: Budget, scratch: Path) -> Iterator[Member | UnreadableError]:
-    with zipfile.ZipFile(location) as archive:
-        for info in archive.infolist():
-            budget.member()
-            if info.is_dir() and not info.file_size:
-                continue
-            try:
-                with archive.open(info) as stream, _spooled(stream, budget, scratch) as unpacked:
-                    yield Member(name=info.filename, location=unpacked)
-            except (RuntimeError, NotImplementedError, zipfile.BadZipFile, EOFError, zlib.error) as error:
-                # RuntimeError: encrypted; NotImplementedError: a compression that the standard library lacks
-                yield UnreadableError(f"member {info.filename!r} can't be read: {error}")
-
-
-def _tar_members(location: Path, budget: Budget, scratch: Path) -> Iterator[Member | UnreadableError]:
-    with tarfile.open(location, "r:") as archive:
-        for info in archive:
-            budget.member()
-            if info.isdir():
-                continue
-            stream = archive.extractfile(info) if info.isreg() else None
-            if stream is None:
-                yield UnreadableError(f"member {info.name!r} is no plain file")
-                continue
-            with _spooled(stream, budget, scratch) as unpacked:
-                yield Member(name=info.name, location=unpacked)
-
-
-@contextmanager
-def _opened(location: Path, kind: Kind) -> Iterator[Readable]:
-    with location.open("rb") as raw:
-        match kind:
-            case "gzip":
-                yield gzip.GzipFile(fileobj=raw)
-            case "bzip2":
-                yield bz2.BZ2File(raw)
-            case "xz" | "lzma":
-                with lzma.LZMAFile(raw, format=lzma.FORMAT_XZ if kind == "xz" else lzma.FORMAT_ALONE) as unpacked:
-                    yield unpacked
-            case _:
-                yield _ZlibFile(raw)
-
-
-class _ZlibFile:
-    """A zlib stream as a file, unpacked in bounded pieces."""
-
-    def __init__(self, raw: BinaryIO) -> None:
-        self._raw = raw
-        self._state = zlib.decompressobj()
-
-    def read(self, size: int, /) -> bytes:
-        while not self._state.eof:
-            packed = self._state.unconsumed_tail or self._raw.read(64 << 10)
-            if not packed:
-                raise EOFError("the stream ends early")
-            content = self._state.decompress(packed, size)
-            if content:
-                return content
-        return b""
-
-
-@contextmanager
-def _spooled(stream: Readable, budget: Budget, scratch: Path) -> Iterator[Path]:
-    with tempfile.NamedTemporaryFile(dir=scratch) as file:
-        while chunk := stream.read(_CHUNK_BYTES):
-            budget.unpacked(len(chunk))
-            try:
-                file.write(chunk)
-                file.flush()
-            except OSError as error:
-                raise CannotDecideError(
-                    f"cannot unpack to {scratch}: {error.strerror}", remedy="free disk space"
-                ) from error
-        yield Path(file.name)
-
-
-def _is_zip(stream: BinaryIO, head: bytes) -> bool:
-    if head.startswith((b"PK\3\4", _ZIP_END, b"PK\7\x08")):
+def _ends_in_zip(content: Content) -> bool:
+    """Whether the last bytes are a zip's end record: its comment ends with the file, or a directory, or the end record
+    for large archives, is in front of it."""
+    tail = content.tail()
+    place = find_end(tail)
+    if place < 0:
+        return False
+    record = tail[place + 4 : place + 22]
+    size, comment = int.from_bytes(record[8:12], "little"), int.from_bytes(record[16:18], "little")
+    at = content.size - len(tail) + place
+    if comment == len(tail) - place - 22 or tail[:place][-20:].startswith(ZIP64_LOCATOR):
         return True
-    size = stream.seek(0, 2)
-    stream.seek(max(0, size - _ZIP_END_REACH))
-    return _ZIP_END in stream.read() and zipfile.is_zipfile(stream)
+    return 0 < size <= at and content.peek(at - size, 4) == CENTRAL
 
 
 def _is_tar(head: bytes) -> bool:

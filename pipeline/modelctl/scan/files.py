@@ -1,9 +1,10 @@
-"""One file of a hostile model, looked into completely: clamd over its bytes, pickles in it, and the same for all that
-is packed inside.
+"""One file of a hostile model, looked into completely: clamd over its bytes, pickles and programs in it, and the same
+for all that is packed inside.
 
 Every byte of the file is hashed on its way to clamd, so that the result is about the bytes the tree digest names.
 What could not be looked at is in the result by name: as a `Problem` when the file itself is to blame, as `undecided`
-when clamd is.
+when clamd is. What is stored in an archive is read where it lies; temporary space is taken only for archives inside
+what is packed.
 """
 
 from __future__ import annotations
@@ -13,21 +14,22 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Protocol
 
 from modelctl.errors import CannotDecideError
+from modelctl.scan import keras, programs, torchscript
 from modelctl.scan.clamd import Clamd, Clean, Found, NotScanned, Readable
-from modelctl.scan.containers import Budget, BudgetError, UnreadableError, identify, unpack
+from modelctl.scan.containers import Budget, BudgetError, Member, identify, unpack
+from modelctl.scan.content import CHUNK_BYTES, GLANCE_BYTES, Content, Extent, UnreadableError
 from modelctl.scan.opcodes import Pickle
-from modelctl.scan.pickles import walk_file
+from modelctl.scan.pickles import may_be_pickle, walk_file
+from modelctl.scan.problems import Problem, Reason
 from modelctl.scan.windows import Windows, scan_stream
-
-Rule = Literal["signature", "pickle-import", "pickle-broken", "pickle", "keras-lambda", "archive", "archive-bomb"]
+from modelctl.scan.zip_directory import Oddity
 
 RATIO_ALLOWANCE_BYTES = 256 << 20
 """What any file may unpack to, however small it is."""
 MAX_NAMES_TOLD = 20
-_LAMBDA = (b'"class_name": "Lambda"', b'"class_name":"Lambda"')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,15 +40,6 @@ class Depth:
     max_members: int
     max_unpacked_bytes: int
     max_ratio: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Problem:
-    """A reason to refuse. `where` names the members that lead to it: `model.pt!archive/data.pkl`."""
-
-    rule: Rule
-    where: str
-    detail: str
 
 
 @dataclass(kw_only=True)
@@ -68,6 +61,13 @@ class Examined:
     undecided: list[str] = field(default_factory=list)
 
 
+class Reader(Protocol):
+    """What reads the stream of a member."""
+
+    def __call__(self, stream: Readable, where: str) -> object:
+        """Read it, at most to its end; `where` names it."""
+
+
 class Examiner:
     """Examines files one by one; several threads may share it."""
 
@@ -82,18 +82,19 @@ class Examiner:
         examined = Examined(path=path)
         started = time.monotonic()
         try:
-            size = location.stat().st_size
             with location.open("rb", buffering=0) as stream:
                 hashed = _Hashed(stream)
                 examined.windows = self._scan(hashed, path, examined, advance)
             examined.sha256, examined.size_bytes = hashed.sha256.hexdigest(), hashed.size_bytes
-            allowed = min(self._depth.max_unpacked_bytes, size * self._depth.max_ratio + RATIO_ALLOWANCE_BYTES)
-            budget = Budget(unpacked_bytes=allowed, members=self._depth.max_members)
-            self._look_inside(location, path, examined, budget, 0)
+            look_inside(
+                location,
+                examined,
+                depth=self._depth,
+                scratch=self._scratch,
+                read=lambda stream, where: self._scan(stream, where, examined),
+            )
         except CannotDecideError as error:
             examined.undecided.append(error.message)
-        except BudgetError as error:
-            examined.problems.append(Problem(rule="archive-bomb", where=path, detail=str(error)))
         except OSError as error:
             examined.undecided.append(f"{path}: {error.strerror or error}")
         examined.seconds = time.monotonic() - started
@@ -119,39 +120,101 @@ class Examiner:
                 pass
         return scanned.windows
 
-    def _look_inside(self, location: Path, where: str, examined: Examined, budget: Budget, depth: int) -> None:
-        with location.open("rb") as stream:
-            pickles = walk_file(stream)
-            examined.pickles += len(pickles)
-            examined.problems += _of_pickles(pickles, where)
-            if _has_lambda(stream):
-                detail = "a Keras model with a Lambda layer, which holds code that runs when it is loaded"
-                examined.problems.append(Problem(rule="keras-lambda", where=where, detail=detail))
+
+def look_inside(location: Path, examined: Examined, *, depth: Depth, scratch: Path, read: Reader | None = None) -> None:
+    """Look for what would run when the file is loaded, in it and in all that is packed inside; nothing is loaded.
+
+    `read` is given each member's stream, with checksums verified, and may stop early; the rest is read then. Without
+    it, members that are stored are not read to their end: that is what a scanner of pickles does, at its speed. Raises
+    `CannotDecideError` when the scratch folder is full, `OSError` of the file.
+    """
+    with location.open("rb", buffering=0) as file:
+        content = Extent.of_file(file)
+        allowed = min(depth.max_unpacked_bytes, content.size * depth.max_ratio + RATIO_ALLOWANCE_BYTES)
+        budget = Budget(unpacked_bytes=allowed, members=depth.max_members)
+        inside = _Inside(examined, budget=budget, max_depth=depth.max_depth, scratch=scratch, read=read)
         try:
-            kind = identify(location)
+            inside.look(content, examined.path, 0)
+        except BudgetError as error:
+            inside.refuse(examined.path, ("archive-bomb", str(error)))
+
+
+class _Inside:
+    """All levels of one file."""
+
+    def __init__(
+        self, examined: Examined, *, budget: Budget, max_depth: int, scratch: Path, read: Reader | None
+    ) -> None:
+        self._examined = examined
+        self._budget = budget
+        self._max_depth = max_depth
+        self._scratch = scratch
+        self._read = read
+
+    def refuse(self, where: str, reason: Reason) -> None:
+        """Note a reason to refuse."""
+        self._examined.problems.append(Problem(rule=reason[0], where=where, detail=reason[1]))
+
+    def look(self, content: Content, where: str, depth: int) -> None:
+        """One content and all that is inside it. Raises `BudgetError`."""
+        for reason in (
+            *self._pickles(content),
+            *keras.inspect(content, where),
+            *programs.inspect(content, where, in_archive=depth > 0),
+        ):
+            self.refuse(where, reason)
+        try:
+            kind = identify(content)
             if kind is None:
                 return
-            if depth == self._depth.max_depth:
-                detail = f"archives nested more than {depth} deep"
-                examined.problems.append(Problem(rule="archive-bomb", where=where, detail=detail))
+            if depth == self._max_depth:
+                self.refuse(where, ("archive-bomb", f"archives nested more than {depth} deep"))
                 return
-            for member in unpack(location, kind, budget=budget, scratch=self._scratch):
-                if isinstance(member, UnreadableError):
-                    examined.problems.append(Problem(rule="archive", where=where, detail=str(member)))
+            names = []
+            for found in unpack(content, kind, budget=self._budget, scratch=self._scratch):
+                if isinstance(found, Oddity):
+                    self.refuse(where, (found.rule, found.detail))
                     continue
-                inner = f"{where}!{member.name}"
-                examined.members += 1
-                examined.unpacked_bytes += member.location.stat().st_size
-                with member.location.open("rb", buffering=0) as content:
-                    self._scan(content, inner, examined)
-                self._look_inside(member.location, inner, examined, budget, depth + 1)
+                names.append(found.name)
+                self._member(found, f"{where}!{found.name}", depth)
+            for reason in torchscript.inspect(names):
+                self.refuse(where, reason)
         except BudgetError:
             raise
         except UnreadableError as error:
-            examined.problems.append(Problem(rule="archive", where=where, detail=str(error)))
+            self.refuse(where, ("archive", str(error)))
+
+    def _member(self, member: Member, inner: str, depth: int) -> None:
+        """Read a member once from its start to its end, where that is wanted or needed, and look inside."""
+        self._examined.members += 1
+        stream = member.first_reading(self._budget)
+        try:
+            if self._read is not None:
+                self._read(stream, inner)
+            if self._read is not None or not isinstance(member.content, Extent):
+                while stream.read(CHUNK_BYTES):
+                    pass
+        except BudgetError:
+            raise
+        except UnreadableError as error:
+            self.refuse(inner, ("archive", f"it can't be read: {error}"))
+        self._examined.unpacked_bytes += member.content.size
+        self.look(member.content, inner, depth + 1)
+
+    def _pickles(self, content: Content) -> Iterator[Reason]:
+        if content.size > GLANCE_BYTES and not may_be_pickle(content.peek(0, GLANCE_BYTES)):
+            return
+        with content.open() as stream:
+            try:
+                pickles = walk_file(stream)
+            except ValueError as error:
+                yield "numpy-header", str(error)
+                return
+        self._examined.pickles += len(pickles)
+        yield from _of_pickles(pickles)
 
 
-def _of_pickles(pickles: list[Pickle], where: str) -> Iterator[Problem]:
+def _of_pickles(pickles: list[Pickle]) -> Iterator[Reason]:
     told: set[tuple[str, str]] = set()
     for pickle in pickles:
         for item in pickle.imports:
@@ -160,33 +223,21 @@ def _of_pickles(pickles: list[Pickle], where: str) -> Iterator[Problem]:
             told.add((item.module, item.name))
             if len(told) > MAX_NAMES_TOLD:
                 continue
-            detail = f"a pickle that imports {_shown(item.module)}.{_shown(item.name)} at byte {item.offset}"
-            yield Problem(rule="pickle-import", where=where, detail=detail)
+            name = f"{_shown(item.module)}.{_shown(item.name)}"
+            verb, _, manner = item.how.partition(" ")
+            words = f"{verb} {name} {manner}".rstrip()
+            yield "pickle-import", f"a pickle that {words} at byte {item.offset}"
         if pickle.problem is not None:
-            yield Problem(rule="pickle-broken", where=where, detail=pickle.problem)
+            yield "pickle-broken", pickle.problem
     if len(told) > MAX_NAMES_TOLD:
         more = f"a pickle that imports {len(told) - MAX_NAMES_TOLD} more names that are not known to be harmless"
-        yield Problem(rule="pickle-import", where=where, detail=more)
+        yield "pickle-import", more
     if pickles:
-        yield Problem(rule="pickle", where=where, detail=f"a pickle, from byte {pickles[0].start}")
+        yield "pickle", f"a pickle, from byte {pickles[0].start}"
 
 
 def _shown(name: str) -> str:
     return ascii(name[:120])[1:-1]
-
-
-def _has_lambda(stream: BinaryIO) -> bool:
-    """Whether the bytes of an HDF5 file, or of the config.json inside a .keras archive, name a Lambda layer."""
-    stream.seek(0)
-    head = stream.read(64)
-    if not head.startswith((b"\x89HDF\r\n\x1a\n", b'{"module": "keras')):
-        return False
-    before = head
-    while block := stream.read(1 << 20):
-        if any(mark in before[-64:] + block for mark in _LAMBDA):
-            return True
-        before = block
-    return False
 
 
 class _Hashed:

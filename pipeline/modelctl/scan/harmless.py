@@ -2,10 +2,14 @@
 build data.
 
 A name is not on it when calling it with arguments of an attacker's choice reads or runs anything:
-`torch.storage._load_from_bytes` (loads a nested pickle) and `torch.jit` are out for that reason.
+`torch.storage._load_from_bytes` (loads a nested pickle) and `torch.jit` are out for that reason. Some may be named and
+not called, or called with some arguments only; `may_be_called` tells.
 """
 
 from __future__ import annotations
+
+from modelctl.scan.harmless_estimators import ESTIMATORS
+from modelctl.scan.values import Name, array_type
 
 _BUILTINS = (
     "bool bytearray bytes complex dict float frozenset int list object range set slice str tuple long unicode xrange"
@@ -59,42 +63,40 @@ _NAMES: dict[str, str] = {
     "numpy.random.bit_generator": "SeedSequence __pyx_unpickle_SeedSequence",
     "scipy.sparse._csr": "csr_matrix csr_array",
     "scipy.sparse._csc": "csc_matrix csc_array",
-    "sklearn._loss._loss": "CyHalfBinomialLoss CyHalfMultinomialLoss CyHalfSquaredError",
-    "sklearn._loss.link": "IdentityLink Interval LogitLink MultinomialLogit",
-    "sklearn._loss.loss": "HalfBinomialLoss HalfMultinomialLoss HalfSquaredError",
-    "sklearn.calibration": "CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration",
-    "sklearn.cluster._kmeans": "KMeans MiniBatchKMeans",
-    "sklearn.compose._column_transformer": "ColumnTransformer",
-    "sklearn.decomposition._pca": "PCA",
-    "sklearn.decomposition._truncated_svd": "TruncatedSVD",
-    "sklearn.dummy": "DummyClassifier DummyRegressor",
-    "sklearn.ensemble._forest": (
-        "RandomForestClassifier RandomForestRegressor ExtraTreesClassifier ExtraTreesRegressor"
-    ),
-    "sklearn.ensemble._gb": "GradientBoostingClassifier GradientBoostingRegressor",
-    "sklearn.feature_extraction.text": "CountVectorizer TfidfTransformer TfidfVectorizer",
-    "sklearn.impute._base": "SimpleImputer",
-    "sklearn.linear_model._base": "LinearRegression",
-    "sklearn.linear_model._coordinate_descent": "ElasticNet Lasso",
-    "sklearn.linear_model._logistic": "LogisticRegression",
-    "sklearn.linear_model._ridge": "Ridge RidgeClassifier",
-    "sklearn.linear_model._stochastic_gradient": "SGDClassifier SGDRegressor",
-    "sklearn.naive_bayes": "BernoulliNB GaussianNB MultinomialNB",
-    "sklearn.neighbors._classification": "KNeighborsClassifier",
-    "sklearn.neighbors._regression": "KNeighborsRegressor",
-    "sklearn.neural_network._multilayer_perceptron": "MLPClassifier MLPRegressor",
-    "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
-    "sklearn.pipeline": "Pipeline FeatureUnion",
-    "sklearn.preprocessing._data": "MaxAbsScaler MinMaxScaler Normalizer RobustScaler StandardScaler",
-    "sklearn.preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
-    "sklearn.preprocessing._label": "LabelBinarizer LabelEncoder",
-    "sklearn.svm._classes": "LinearSVC LinearSVR SVC SVR",
-    "sklearn.tree._classes": "DecisionTreeClassifier DecisionTreeRegressor",
-    "sklearn.tree._tree": "Tree",
+    "joblib.numpy_pickle": "NumpyArrayWrapper",
+    **ESTIMATORS,
 }
 _HARMLESS = frozenset((module, name) for module, names in _NAMES.items() for name in names.split())
+
+_NOT_CALLED = frozenset(
+    {("numpy", "ndarray"), ("torch", "Tensor"), ("torch.storage", "TypedStorage"), ("torch.storage", "UntypedStorage")}
+) | {("torch", name) for name in _TORCH_STORAGES.split()}
+"""Classes that files name and never call. `numpy.ndarray` takes any bytes for pointers when it is called with a type of
+objects and a buffer, `torch.Tensor` a number for a pointer."""
 
 
 def is_harmless(module: str, name: str) -> bool:
     """Whether the pair is on the list. A dotted name reaches into what it names, and no such name is on it."""
     return (module, name) in _HARMLESS
+
+
+def may_be_called(callee: Name, arguments: object) -> bool:
+    """Whether a harmless name stays so when it is called with these arguments, as far as they were followed.
+
+    Those that call or build what they are given are held to what real files give them.
+    """
+    pair = (callee.module, callee.name)
+    given = arguments if isinstance(arguments, tuple) else ()
+    if pair in _NOT_CALLED:
+        return False
+    if pair == ("torch._tensor", "_rebuild_from_type_v2"):
+        return bool(given) and isinstance(given[0], Name) and given[0].module == "torch._utils"
+    if callee.name == "_reconstructor":
+        classes = given[:2]
+        return len(classes) == 2 and all(
+            isinstance(item, Name) and item.module.partition(".")[0] not in ("numpy", "torch") for item in classes
+        )
+    if callee.name == "scalar":  # of a type of objects, it hands back the very object it is given
+        kind = array_type(given[0]) if given else None
+        return kind is not None and not kind.objects
+    return True

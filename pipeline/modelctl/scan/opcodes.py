@@ -1,61 +1,57 @@
-"""An abstract machine for the opcodes of one pickle: it follows texts and imports, and builds nothing.
+"""An abstract machine for the opcodes of one pickle: it follows texts, imports and calls, and builds nothing.
 
-The opcodes are walked one by one in bounded memory, with the texts on the stack and in the memo followed, so that a
-name is known even when it is put together late. Protocols 0 to 5.
+The opcodes are walked one by one in bounded memory, with what `values` follows on the stack and in the memo, so that a
+name is known even when it is put together late, and so that a call is known by what it calls. Protocols 0 to 5.
 """
 
 from __future__ import annotations
 
-import codecs
-import io
+import pickle
 import pickletools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
-from modelctl.scan.harmless import is_harmless
+from modelctl.scan.arguments import Arguments, CutOffError, integer, memo_number, text
+from modelctl.scan.harmless import is_harmless, may_be_called
+from modelctl.scan.values import MAX_ELEMENTS, UNKNOWN, Fields, Made, Name, array_type, seal
 
-MAX_TEXT_BYTES = 64 << 10
-"""Longest argument that is looked at; longer ones are skipped (no importable name is as long)."""
-MAX_NAME_CHARACTERS = 512
 HIGHEST_PROTOCOL = 5
 MAX_STACK = 4_000_000
 MAX_MEMO = 2_000_000
+_LOOK_AFTER = 4096
+"""Opcodes between two looks at the size of the stack; none adds more than two objects."""
 MAX_IMPORTS = 100_000
 """Writers import a name once and keep it, so a real file has a few dozen."""
 
 CERTAIN_OPCODES = 16
 """So many opcodes in a row are no accident; the length that a safetensors file begins with can pass for a few."""
 
-_OPCODES = {ord(opcode.code): opcode for opcode in pickletools.opcodes}
-_CALLS = frozenset({"REDUCE", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "BUILD"})
-_TEXTS = frozenset(
-    {"UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "STRING", "BINSTRING", "SHORT_BINSTRING"}
-)
-_PUTS = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
-_GETS = frozenset({"GET", "BINGET", "LONG_BINGET"})
-_EXTENSIONS = frozenset({"EXT1", "EXT2", "EXT4"})
-_LENGTHS = {
-    pickletools.TAKEN_FROM_ARGUMENT1: (1, False),
-    pickletools.TAKEN_FROM_ARGUMENT4: (4, True),
-    pickletools.TAKEN_FROM_ARGUMENT4U: (4, False),
-    pickletools.TAKEN_FROM_ARGUMENT8U: (8, False),
-}
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _IDENTIFIER = re.compile(r"\w+(\.\w+)*")
+
+How = Literal["imports", "calls", "calls with keyword arguments", "changes"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """A name that a loader of the pickle would import, at `offset` bytes from the start of the file."""
+    """What a loader of the pickle would do with a name, `offset` bytes from the start of the file.
+
+    `how` is "imports" for every name, and something else for a second entry about a name that may be imported, but
+    not called like that.
+    """
 
     module: str
     name: str
     offset: int
+    how: How = "imports"
 
     @property
     def harmless(self) -> bool:
-        """Whether the exact name is on the list of harmless ones."""
-        return is_harmless(self.module, self.name)
+        """Whether the exact name is on the list of harmless ones, and used as those are."""
+        return self.how == "imports" and is_harmless(self.module, self.name)
 
 
 @dataclass(kw_only=True)
@@ -71,10 +67,12 @@ class Pickle:
     """Why the walk could not go on, or could not tell a name; None when it came to the end."""
     unknown_name: bool = False
     """Something is imported, and what it is can't be told from the bytes."""
+    cut_off: bool = False
+    """The problem is that the stream ends."""
     opcodes: int = 0
     end: int | None = None
-    first_number: int | None = None
-    """The first integer of the pickle: old torch files begin with a known one."""
+    value: object = UNKNOWN
+    """The object that the pickle is, as far as it was followed (see `values`)."""
 
     @property
     def certain(self) -> bool:
@@ -90,109 +88,171 @@ class _BrokenError(Exception):
     pass
 
 
-def walk(stream: BinaryIO) -> Pickle:
+def may_begin(first: bytes) -> bool:
+    """Whether a pickle can begin with this byte."""
+    return first in _STEPS
+
+
+Built = Callable[[Made, Arguments], object | None]
+"""Told of every object that a BUILD completed; what it returns takes the object's place. It may read on in the stream,
+as joblib does, and raise `ValueError`."""
+
+
+def walk(stream: BinaryIO, *, built: Built | None = None) -> Pickle:
     """Walk one pickle that begins where the stream stands, at most to its end. Raises only `OSError` of the stream."""
-    pickle = Pickle(start=stream.tell())
+    found = Pickle(start=stream.tell())
     try:
-        _Walker(stream, pickle).run()
+        _Walker(stream, found, built).run()
     except _BrokenError as error:
-        pickle.problem = str(error)
-    return pickle
+        found.problem = str(error)
+    return found
 
 
 class _Walker:
-    """The abstract machine: texts are followed, everything else on the stack is None, marks are `_MARK`."""
+    """The abstract machine; marks on the stack are `_MARK`."""
 
-    def __init__(self, stream: BinaryIO, pickle: Pickle) -> None:
+    def __init__(self, stream: BinaryIO, found: Pickle, built: Built | None) -> None:
         self._stream = stream
-        self._pickle = pickle
+        self._arguments = Arguments(stream)
+        self._pickle = found
+        self._built = built
         self._stack: list[object] = []
+        self._push = self._stack.append
         self._memo: dict[int, object] = {}
-        here = stream.tell()
-        self._size = stream.seek(0, io.SEEK_END)
-        stream.seek(here)
+        self._offset = 0
 
     def run(self) -> None:
-        offset = self._stream.tell()
-        first = True
-        while True:
-            code = self._stream.read(1)
-            opcode = _OPCODES.get(code[0]) if code else None
-            if opcode is None:
+        read, tell = self._stream.read, self._stream.tell
+        self._pickle.protocol = self._protocol()
+        while self._pickle.end is None:
+            self._offset = tell()
+            code = read(1)
+            step = _STEPS.get(code)
+            if step is None:
+                self._pickle.cut_off = not code
                 what = f"byte 0x{code.hex()} is no opcode" if code else "the end is missing"
-                raise _BrokenError(f"broken pickle at byte {offset}: {what}")
+                raise _BrokenError(f"broken pickle at byte {self._offset}: {what}")
+            opcode, method = step
             try:
-                if first and opcode.name == "PROTO":
-                    self._protocol()
-                elif opcode.name == "STOP":
-                    self._pop()
-                    self._pickle.opcodes += 1
-                    self._pickle.end = self._stream.tell()
-                    return
-                else:
-                    self._step(opcode, offset)
+                method(self, opcode)
             except ValueError as error:
-                raise _BrokenError(f"broken pickle at byte {offset}: {opcode.name}: {error}") from error
-            first = False
+                self._pickle.cut_off = isinstance(error, CutOffError)
+                raise _BrokenError(f"broken pickle at byte {self._offset}: {opcode.name}: {error}") from error
             self._pickle.opcodes += 1
-            offset = self._stream.tell()
+            if not self._pickle.opcodes % _LOOK_AFTER and len(self._stack) > MAX_STACK:
+                raise _BrokenError(f"broken pickle at byte {self._offset}: over {MAX_STACK} objects on the stack")
 
-    def _protocol(self) -> None:
-        protocol = self._exactly(1)[0]
-        if protocol > HIGHEST_PROTOCOL:
-            raise ValueError(f"protocol {protocol} is unknown")
-        self._pickle.protocol = protocol
+    def _protocol(self) -> int | None:
+        """The protocol, when the first opcode says it."""
+        start = self._stream.tell()
+        head = self._stream.read(2)
+        if head[:1] != pickle.PROTO or len(head) < 2:
+            self._stream.seek(start)
+            return None
+        if head[1] > HIGHEST_PROTOCOL:
+            raise _BrokenError(f"broken pickle at byte {start}: PROTO: protocol {head[1]} is unknown")
+        self._pickle.opcodes += 1
+        return head[1]
 
-    def _step(self, opcode: pickletools.OpcodeInfo, offset: int) -> None:
-        name = opcode.name
-        if name in ("GLOBAL", "INST"):
-            module, attribute = self._line(), self._line()
-            if name == "INST":
-                self._pop_to_mark()
-            self._import(module, attribute, offset)
-            self._push(None)
-        elif name == "STACK_GLOBAL":
-            self._argument(opcode)
-            attribute_, module_ = self._pop(), self._pop()
-            if not isinstance(module_, str) or not isinstance(attribute_, str):
-                self._pickle.unknown_name = True
-                raise ValueError("a name that is computed while loading")
-            self._import(module_, attribute_, offset)
-            self._push(None)
-        elif name in _EXTENSIONS:
+    def _stop(self, _: pickletools.OpcodeInfo) -> None:
+        self._pickle.value = self._pop()
+        self._pickle.end = self._stream.tell()
+
+    def _global(self, _: pickletools.OpcodeInfo) -> None:
+        self._push(self._import(self._arguments.line(), self._arguments.line()))
+
+    def _instance(self, _: pickletools.OpcodeInfo) -> None:
+        module, name = self._arguments.line(), self._arguments.line()
+        values = self._pop_to_mark()
+        self._push(self._call(self._import(module, name), values))
+
+    def _stack_global(self, _: pickletools.OpcodeInfo) -> None:
+        name, module = self._pop(), self._pop()
+        if not isinstance(module, str) or not isinstance(name, str):
             self._pickle.unknown_name = True
-            raise ValueError("a name from the extension registry, which depends on the machine that loads it")
-        else:
-            self._move(name, opcode, self._argument(opcode))
-        if name in _CALLS:
-            self._pickle.calls += 1
+            raise ValueError("a name that is computed while loading")
+        self._push(self._import(module, name))
 
-    def _move(self, name: str, opcode: pickletools.OpcodeInfo, argument: bytes) -> None:
-        if name == "MARK":
-            self._push(_MARK)
-        elif name in _TEXTS:
-            self._push(_text(name, argument))
-        elif name == "DUP":
-            top = self._pop()
-            self._push(top)
-            self._push(top)
-        elif name in _PUTS:
-            self._store(_number(name, argument))
-        elif name == "MEMOIZE":
-            self._store(len(self._memo))
-        elif name in _GETS:
-            number = _number(name, argument)
-            if number not in self._memo:
-                raise ValueError(f"nothing was kept under number {number}")
-            self._push(self._memo[number])
-        elif name == "POP":
-            if not self._stack:
-                raise ValueError("the stack is empty")
-            self._stack.pop()
-        else:
-            self._effect(name, opcode, argument)
+    def _extension(self, _: pickletools.OpcodeInfo) -> None:
+        self._pickle.unknown_name = True
+        raise ValueError("a name from the extension registry, which depends on the machine that loads it")
 
-    def _effect(self, name: str, opcode: pickletools.OpcodeInfo, argument: bytes) -> None:
+    def _reduce(self, _: pickletools.OpcodeInfo) -> None:
+        arguments, callee = self._pop(), self._pop()
+        self._push(self._call(callee, arguments))
+
+    def _object(self, _: pickletools.OpcodeInfo) -> None:
+        callee, *given = self._pop_to_mark() or (UNKNOWN,)
+        self._push(self._call(callee, tuple(given)))
+
+    def _new_with_keywords(self, _: pickletools.OpcodeInfo) -> None:
+        keywords, arguments, callee = self._pop(), self._pop(), self._pop()
+        empty = isinstance(keywords, Fields) and keywords.complete and not keywords.values
+        self._push(self._call(callee, arguments, "calls" if empty else "calls with keyword arguments"))
+
+    def _mark(self, _: pickletools.OpcodeInfo) -> None:
+        self._push(_MARK)
+
+    def _text(self, opcode: pickletools.OpcodeInfo) -> None:
+        found = text(opcode.name, self._arguments.of(opcode))
+        self._push(UNKNOWN if found is None else found)
+
+    def _integer(self, opcode: pickletools.OpcodeInfo) -> None:
+        number = integer(opcode.name, self._arguments.of(opcode))
+        self._push(UNKNOWN if number is None else number)
+
+    def _constant(self, opcode: pickletools.OpcodeInfo) -> None:
+        self._push(_CONSTANTS[opcode.name])
+
+    def _duplicate(self, _: pickletools.OpcodeInfo) -> None:
+        top = self._pop()
+        self._push(top)
+        self._push(top)
+
+    def _drop(self, _: pickletools.OpcodeInfo) -> None:
+        if not self._stack:
+            raise ValueError("the stack is empty")
+        self._stack.pop()
+
+    def _keep(self, opcode: pickletools.OpcodeInfo) -> None:
+        if not self._stack or self._stack[-1] is _MARK:
+            raise ValueError("an object is missing on the stack")
+        number = len(self._memo) if opcode.arg is None else memo_number(opcode.name, self._arguments.of(opcode))
+        self._memo[number] = self._stack[-1]
+        if len(self._memo) > MAX_MEMO:
+            raise ValueError(f"over {MAX_MEMO} objects are kept")
+
+    def _fetch(self, opcode: pickletools.OpcodeInfo) -> None:
+        number = memo_number(opcode.name, self._arguments.of(opcode))
+        if number not in self._memo:
+            raise ValueError(f"nothing was kept under number {number}")
+        self._push(self._memo[number])
+
+    def _short_tuple(self, opcode: pickletools.OpcodeInfo) -> None:
+        parts = [self._pop() for _ in range(_TUPLES[opcode.name])]
+        self._push(tuple(reversed(parts)))
+
+    def _tuple(self, _: pickletools.OpcodeInfo) -> None:
+        values = self._pop_to_mark()
+        self._push(values if len(values) <= MAX_ELEMENTS else UNKNOWN)
+
+    def _empty_dictionary(self, _: pickletools.OpcodeInfo) -> None:
+        self._push(Fields())
+
+    def _dictionary(self, _: pickletools.OpcodeInfo) -> None:
+        self._put(Fields(), self._pop_to_mark())
+
+    def _set_item(self, _: pickletools.OpcodeInfo) -> None:
+        value, key = self._pop(), self._pop()
+        self._put(self._pop(), (key, value))
+
+    def _set_items(self, _: pickletools.OpcodeInfo) -> None:
+        values = self._pop_to_mark()
+        self._put(self._pop(), values)
+
+    def _other(self, opcode: pickletools.OpcodeInfo) -> None:
+        """Of all else, only how many objects come and go."""
+        self._arguments.of(opcode)
         before = opcode.stack_before
         if pickletools.markobject in before:
             self._pop_to_mark()
@@ -200,98 +260,101 @@ class _Walker:
         for _ in before:
             self._pop()
         for _ in opcode.stack_after:
-            self._push(None)
-        if name in ("LONG1", "INT", "BININT") and self._pickle.first_number is None:
-            self._pickle.first_number = _integer(name, argument)
+            self._push(UNKNOWN)
 
-    def _import(self, module: str, name: str, offset: int) -> None:
-        self._pickle.imports.append(Import(module=module, name=name, offset=offset))
+    def _put(self, target: object, values: tuple[object, ...]) -> None:
+        if isinstance(target, Name):
+            self._misuse(target, "changes")
+        if isinstance(target, Fields):
+            if target.sealed:
+                self._misuse(Name("numpy", "dtype"), "changes")
+            for key, value in zip(values[::2], values[1::2], strict=False):
+                target.put(key, value)
+        self._push(target)
+
+    def _call(self, callee: object, arguments: object, how: How = "calls") -> object:
+        self._pickle.calls += 1
+        if not isinstance(callee, Name):
+            raise ValueError("a call of something that is computed while loading")
+        if how != "calls" or not may_be_called(callee, arguments):
+            self._misuse(callee, how)
+        return Made(callee, arguments)
+
+    def _build(self, _: pickletools.OpcodeInfo) -> None:
+        self._pickle.calls += 1
+        state, target = self._pop(), self._pop()
+        if isinstance(target, Name):
+            self._misuse(target, "changes")
+        if isinstance(target, Made):
+            if target.sealed:
+                self._misuse(target.maker, "changes")
+            target.state = state
+            if target.maker == _DTYPE:
+                if array_type(target) is None:
+                    self._misuse(_DTYPE, "changes")
+                seal(state)
+            replaced = self._built(target, self._arguments) if self._built is not None else None
+            target = target if replaced is None else replaced
+        self._push(target)
+
+    def _import(self, module: str, name: str) -> Name:
+        self._note(Import(module=module, name=name, offset=self._offset))
+        return Name(module, name)
+
+    def _misuse(self, name: Name, how: How) -> None:
+        if is_harmless(name.module, name.name):  # of any other the import has been noted, which is enough
+            self._note(Import(module=name.module, name=name.name, offset=self._offset, how=how))
+
+    def _note(self, item: Import) -> None:
+        self._pickle.imports.append(item)
         if len(self._pickle.imports) > MAX_IMPORTS:
             raise ValueError(f"over {MAX_IMPORTS} imports")
-
-    def _push(self, value: object) -> None:
-        self._stack.append(value)
-        if len(self._stack) > MAX_STACK:
-            raise ValueError(f"over {MAX_STACK} objects on the stack")
 
     def _pop(self) -> object:
         if not self._stack or self._stack[-1] is _MARK:
             raise ValueError("an object is missing on the stack")
         return self._stack.pop()
 
-    def _pop_to_mark(self) -> None:
-        while self._stack:
-            if self._stack.pop() is _MARK:
-                return
+    def _pop_to_mark(self) -> tuple[object, ...]:
+        for place in range(len(self._stack) - 1, -1, -1):
+            if self._stack[place] is _MARK:
+                values = tuple(self._stack[place + 1 :])
+                del self._stack[place:]
+                return values
         raise ValueError("the mark is missing on the stack")
-
-    def _store(self, number: int) -> None:
-        if not self._stack or self._stack[-1] is _MARK:
-            raise ValueError("an object is missing on the stack")
-        top = self._stack[-1]
-        self._memo[number] = top if isinstance(top, str) and len(top) <= MAX_NAME_CHARACTERS else None
-        if len(self._memo) > MAX_MEMO:
-            raise ValueError(f"over {MAX_MEMO} objects are kept")
-
-    def _argument(self, opcode: pickletools.OpcodeInfo) -> bytes:
-        argument = opcode.arg
-        if argument is None:
-            return b""
-        if argument.n >= 0:
-            return self._exactly(argument.n)
-        if argument.n == pickletools.UP_TO_NEWLINE:
-            return self._raw_line()
-        width, signed = _LENGTHS[argument.n]
-        length = int.from_bytes(self._exactly(width), "little", signed=signed)
-        if length < 0:
-            raise ValueError("a negative length")
-        if length <= MAX_TEXT_BYTES:
-            return self._exactly(length)
-        self._skip(length)
-        return b""
-
-    def _exactly(self, size: int) -> bytes:
-        content = self._stream.read(size)
-        if len(content) != size:
-            raise ValueError("it is cut off")
-        return content
-
-    def _skip(self, size: int) -> None:
-        if size > self._size - self._stream.tell():
-            raise ValueError("it is cut off")
-        self._stream.seek(size, io.SEEK_CUR)
-
-    def _raw_line(self) -> bytes:
-        line = self._stream.readline(MAX_TEXT_BYTES)
-        if not line.endswith(b"\n"):
-            raise ValueError("a line without an end")
-        return line[:-1]
-
-    def _line(self) -> str:
-        return self._raw_line().decode("utf-8", "surrogateescape")
 
 
 _MARK = object()
+_DTYPE = Name("numpy", "dtype")
 
-
-def _text(name: str, argument: bytes) -> object:
-    """The text of a string opcode; None when it is too long for a name."""
-    if name == "STRING":
-        if len(argument) < 2 or argument[:1] not in (b'"', b"'") or argument[-1:] != argument[:1]:
-            raise ValueError("a string without quotes")
-        decoded = codecs.escape_decode(argument[1:-1])[0].decode("latin-1")
-    elif name == "UNICODE":
-        decoded = argument.decode("raw_unicode_escape")
-    else:
-        decoded = argument.decode("utf-8", "surrogatepass") if "UNICODE" in name else argument.decode("latin-1")
-    return decoded if 0 < len(decoded) <= MAX_NAME_CHARACTERS else None
-
-
-def _number(name: str, argument: bytes) -> int:
-    return int(argument) if name in ("PUT", "GET") else int.from_bytes(argument, "little")
-
-
-def _integer(name: str, argument: bytes) -> int | None:
-    if name == "INT":
-        return int(argument) if argument.isdigit() else None
-    return int.from_bytes(argument, "little", signed=True)
+_METHODS: dict[str, Callable[[_Walker, pickletools.OpcodeInfo], None]] = {
+    "STOP": _Walker._stop,
+    "GLOBAL": _Walker._global,
+    "INST": _Walker._instance,
+    "STACK_GLOBAL": _Walker._stack_global,
+    **dict.fromkeys(("EXT1", "EXT2", "EXT4"), _Walker._extension),
+    **dict.fromkeys(("REDUCE", "NEWOBJ"), _Walker._reduce),
+    "OBJ": _Walker._object,
+    "NEWOBJ_EX": _Walker._new_with_keywords,
+    "BUILD": _Walker._build,
+    "MARK": _Walker._mark,
+    **dict.fromkeys(
+        ("UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "STRING", "BINSTRING", "SHORT_BINSTRING"),
+        _Walker._text,
+    ),
+    **dict.fromkeys(("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4"), _Walker._integer),
+    **dict.fromkeys(_CONSTANTS, _Walker._constant),
+    "DUP": _Walker._duplicate,
+    "POP": _Walker._drop,
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), _Walker._keep),
+    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), _Walker._fetch),
+    **dict.fromkeys(_TUPLES, _Walker._short_tuple),
+    "TUPLE": _Walker._tuple,
+    "EMPTY_DICT": _Walker._empty_dictionary,
+    "DICT": _Walker._dictionary,
+    "SETITEM": _Walker._set_item,
+    "SETITEMS": _Walker._set_items,
+}
+_STEPS = {
+    opcode.code.encode("latin-1"): (opcode, _METHODS.get(opcode.name, _Walker._other)) for opcode in pickletools.opcodes
+}
