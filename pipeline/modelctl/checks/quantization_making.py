@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from modelctl.accuracy.quantize import Quantized
+from modelctl.accuracy.staging import Made
 from modelctl.checks.base import Measurement, Observation, Scalar
 from modelctl.model.release import Quantization
 
@@ -21,11 +22,19 @@ def of_making(made: Quantized, spec: Quantization) -> Observation:
         "device": facts.device,
         "threads": facts.threads,
         "instructions": facts.instructions,
+        "same_bytes_with": same_bytes_with(facts),
         "duration_s": facts.seconds,
         "peak_memory_mib": facts.peak_memory_bytes >> 20,
     }
     measurement = Measurement(name="quantised-modules", value=facts.modules, parameters=parameters)
     return Observation(coverage=(), measurements=(measurement,), warnings=made.warnings, tools=dict(facts.versions))
+
+
+def same_bytes_with(facts: Made) -> str:
+    """Under which conditions the same inputs give the same bytes again, beside the versions."""
+    if facts.device != "cpu":
+        return "not promised: made on a GPU"
+    return f"{facts.threads} threads and {facts.instructions} on a processor; others may round otherwise"
 
 
 def recipe_parameters(spec: Quantization) -> dict[str, Scalar]:
