@@ -22,10 +22,9 @@ DEFAULT_PATHS = tuple(
         "/etc/clamd.d/scan.conf",
         "/etc/clamd.conf",
         "/usr/local/etc/clamav/clamd.conf",
-        "/opt/homebrew/etc/clamav/clamd.conf",
     )
 )
-"""Debian, Fedora, Arch, FreeBSD and Intel Macs, other Macs."""
+"""Debian, Fedora, Arch, FreeBSD."""
 CLOCK_STEP_S = 2.0
 """The kernel tells the start of a process to a second, roughly."""
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
