@@ -84,6 +84,7 @@ HOSTILE: dict[str, str | bytes] = {
     "lib.so": b"\x7fELF" + bytes(100),
     "args.yaml": "!!python/object/apply:os.system [true]\n",
     "notes.md": "# Notes\n```python\n" + SYSTEM + "```\n",
+    "load.py": "from transformers import AutoModel\nAutoModel.from_pretrained('org/model')\n",
     "vocab.txt": "import\nos\nclass\n",
     "harmless.py": "import torch\n\n\ndef forward(x):\n    return torch.relu(x)\n",
     "data.py": '["' + "x" * 70_000 + '"]\n' + SYSTEM,
@@ -163,7 +164,8 @@ def test_code_is_found_wherever_and_however_it_hides(hostile: Observation, path:
 
 def test_what_is_no_hostile_code_is_left_alone(hostile: Observation) -> None:
     paths = {finding.path for finding in hostile.findings}
-    assert paths.isdisjoint({"notes.md", "vocab.txt", "harmless.py", ".bandit", "run.sh"})
+    assert paths.isdisjoint({"notes.md", "vocab.txt", "harmless.py", ".bandit", "run.sh", "load.py"})
+    assert any(warning.startswith("load.py:2: ") for warning in hostile.warnings)
     assert any("run.sh" in warning for warning in hostile.warnings)
     assert hostile.undecided == ()
 

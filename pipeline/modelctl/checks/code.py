@@ -24,6 +24,8 @@ from modelctl.scan.code_files import Gathered, Unit, gather
 WORKER_MEMORY_BYTES = 4 << 30
 ALWAYS_REFUSED = frozenset({"B102", "B307", "B602", "B604", "B605", "B606", "B609"})
 """bandit's ids for exec, eval and shells: refused at any severity and confidence."""
+WARNED = frozenset({"B113", "B310", "B615"})
+"""bandit's ids for requests and downloads: network use, which is a warning whoever finds it."""
 
 _REMEDIES = {
     "auto-map": "use an architecture that the engine knows and remove auto_map, or have the code reviewed "
@@ -83,6 +85,7 @@ class Code:
         python = [number for number, unit in enumerate(judged.units) if unit["is_code"]]
         findings = [*_of_problems(gathered, context.limits), *_of_templates(gathered, judged)]
         findings += _of_units(gathered.units, judged)
+        warnings = list(_warnings(gathered, judged))
         tools: dict[str, str] = {}
         undecided: list[Undecided] = []
         if python:
@@ -97,6 +100,11 @@ class Code:
             tools["bandit"] = bandit.version
             context.evidence.keep(f"bandit-{context.role}.json", _evidence(bandit, gathered.units, python))
             findings += _of_bandit(bandit, [gathered.units[number] for number in python], context.limits, findings)
+            warnings += [
+                f"{gathered.units[python[issue.unit]].label}:{issue.line}: {issue.text} ({issue.test})"
+                for issue in bandit.issues
+                if issue.test in WARNED
+            ]
             undecided += [
                 Undecided(reason=f"{gathered.units[python[number]].label}: bandit did not look at it")
                 for number in bandit.unseen
@@ -106,7 +114,7 @@ class Code:
             findings=tuple(findings),
             undecided=tuple(undecided),
             measurements=_measurements(gathered, judged, python, context.limits),
-            warnings=tuple(_warnings(gathered, judged)),
+            warnings=tuple(warnings),
             tools=tools,
         )
 
@@ -194,7 +202,7 @@ def _of_bandit(
         severe = LEVELS.index(issue.severity) >= LEVELS.index(limits.severity)
         sure = LEVELS.index(issue.confidence) >= LEVELS.index(limits.confidence)
         place = f"{units[issue.unit].label}:{issue.line}: "
-        if not (severe and sure) and issue.test not in ALWAYS_REFUSED:
+        if issue.test in WARNED or (not (severe and sure) and issue.test not in ALWAYS_REFUSED):
             continue
         if any(message.startswith(place) for message in told):
             continue

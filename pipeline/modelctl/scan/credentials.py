@@ -56,7 +56,7 @@ _PRIVATE_KEY = re.compile(
 _WORD = re.compile(rb"[A-Za-z0-9_]")
 _PLACEHOLDER = re.compile(
     rb"example|your|token|secret|password|placeholder|changeme|redacted|replace|insert|dummy|sample|xxxx|\*{3}|\.{3}"
-    rb"|abcdef|123456|qwerty|fake|testtest|notreal",
+    rb"|abcdefgh|12345678|qwerty|fake|testtest|notreal",
     re.IGNORECASE,
 )
 _MIN_BITS = 2.0

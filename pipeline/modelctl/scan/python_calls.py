@@ -94,7 +94,7 @@ def _reaches_further(name: str, parent: ast.AST | None) -> bool:
     """Whether a namespace is used for more than a plain look at one name of its own."""
     match parent:
         case ast.Subscript(slice=ast.Constant(value=str(text))):
-            return text in _TELLING or text == "__builtins__"
+            return text in _TELLING or text in ("eval", "compile")
         case ast.Subscript():
             return True
         case ast.Attribute(attr=attr):

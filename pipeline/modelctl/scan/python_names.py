@@ -21,7 +21,9 @@ webbrowser. torch.utils.collect_env torch.distributed.run torch.distributed.laun
 winreg. IPython.get_ipython().system IPython.get_ipython().getoutput
 """
 _DYNAMIC = """
-builtins. importlib.import_module importlib.machinery importlib.util.module_from_spec importlib.util.spec_from
+builtins.eval builtins.exec builtins.compile builtins.getattr builtins.setattr builtins.open builtins.globals
+builtins.vars builtins.locals builtins.input builtins.breakpoint builtins.__
+importlib.import_module importlib.machinery importlib.util.module_from_spec importlib.util.spec_from
 importlib.util.LazyLoader importlib.__import__ importlib._bootstrap importlib.reload importlib.find_loader
 importlib.resources.simple runpy. imp. zipimport. code.interact code.Interactive code.compile codeop. marshal.
 pkgutil.resolve_name pkgutil.get_loader pkgutil.find_loader pydoc. types.CodeType types.FunctionType types.LambdaType
@@ -62,7 +64,7 @@ _PREFIXES: dict[str, Rule] = {prefix: rule for rule, text in _TABLES for prefix 
 _HARMLESS = ("gc.collect", "gc.disable", "gc.enable", "gc.isenabled", "gc.freeze", "timeit.default_timer",
              "torch._C._nn", "torch._C._functorch", "torch._C._distributed_c10d", "torch._C._autograd",
              "torch._C._log_api_usage_once", "joblib.load_parallel", "torch.hub.load_state_dict_from_url",
-             "torch.hub.download_url_to_file")  # fmt: skip
+             "torch.hub.download_url_to_file", "transformers.dynamic_module_utils.custom_object_save")  # fmt: skip
 """Names under a prefix above that do nothing of the kind."""
 
 BUILTINS = frozenset({"eval", "exec", "__import__", "execfile"})

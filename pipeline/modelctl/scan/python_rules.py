@@ -67,7 +67,7 @@ def _of_node(node: ast.AST, names: Names, parents: dict[int, ast.AST]) -> Iterat
             own = isinstance(index, ast.Name) and index.id == "__name__"
             if "sys.modules" in meanings(value, names) and not own:
                 yield "dynamic-code", "sys.modules[…]"
-            if isinstance(index, ast.Constant) and index.value in INSIDES | BUILTINS:
+            if isinstance(index, ast.Constant) and index.value in INSIDES:
                 yield "introspection", f"[{index.value!r}]"
         case ast.Assign(targets=targets) if any("sys.path" in meanings(target, names) for target in targets):
             yield "dynamic-code", "sys.path is set: modules come from another folder"
