@@ -123,8 +123,13 @@ def table(rows: Iterable[Row]) -> str:
         wanted = "" if row.at_most is None else f"{row.at_most:.2f}"
         ratio = f"{row.ratio:.2f}" + (" (missed)" if row.missed else "")
         lines.append((row.figure, _shown(row.ours, row.unit), row.beside, _shown(row.other, row.unit), ratio, wanted))
+    return markdown(lines)
+
+
+def markdown(lines: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as a table; the first is its head."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    rule = tuple("-" * width for width in widths)
+    rule = ["-" * width for width in widths]
     return "\n".join(_line(line, widths) for line in (lines[0], rule, *lines[1:]))
 
 

@@ -17,9 +17,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+import deep_scan
+import detection
 import files
 import numbers_pass
 import peers
+import quantization
+import scanners
 import startup
 from comparison import Row, table
 
@@ -37,6 +41,9 @@ def parts(options: argparse.Namespace, folder: Path) -> Mapping[str, Part]:
         "tree": lambda: files.small_files(folder, rounds=rounds),
         "numbers": lambda: numbers_pass.rows(folder, rounds=rounds, size_mb=size_mb),
         "peers": lambda: peers.rows(folder, rounds=max(1, rounds // 2), size_mb=options.folder_mb),
+        "quantization": lambda: quantization.rows(folder),
+        "detection": lambda: detection.rows(folder),
+        "deep-scan": lambda: deep_scan.rows(folder, rounds=max(1, rounds // 2), size_mb=options.scan_mb),
     }
 
 
@@ -47,6 +54,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="runs of each tool that count (default: 5)")
     parser.add_argument("--size-mb", type=int, default=1024, help="MiB of the hashed files (default: 1024)")
     parser.add_argument("--folder-mb", type=int, default=512, help="MiB of the folder for the peers (default: 512)")
+    parser.add_argument("--scan-mb", type=int, default=2048, help="MiB of the scanned torch file (default: 2048)")
     parser.add_argument("--dir", type=Path, default=ROOT / ".cache", help="where temporary files go (default: .cache)")
     names = parser.add_mutually_exclusive_group()
     names.add_argument("--only", nargs="+", default=None, metavar="PART", help="measure only these parts")
@@ -68,6 +76,10 @@ def main() -> int:
         chosen = [name for name in options.only or found if name not in options.without]
         if "peers" in chosen and not peers.ready():
             peers.install()
+        if "quantization" in chosen and not quantization.ready():
+            raise SystemExit("bench: quantization needs make setup; --without quantization leaves it out")
+        if {"detection", "deep-scan"} & set(chosen) and not scanners.ready():
+            scanners.install()
         for name in chosen:
             begin = time.monotonic()
             rows += found[name]()
