@@ -23,7 +23,6 @@ import files
 import numbers_pass
 import peers
 import quantization
-import quantization
 import scanners
 import startup
 from comparison import Row, table
@@ -42,7 +41,6 @@ def parts(options: argparse.Namespace, folder: Path) -> Mapping[str, Part]:
         "tree": lambda: files.small_files(folder, rounds=rounds),
         "numbers": lambda: numbers_pass.rows(folder, rounds=rounds, size_mb=size_mb),
         "peers": lambda: peers.rows(folder, rounds=max(1, rounds // 2), size_mb=options.folder_mb),
-        "quantization": lambda: quantization.rows(folder),
         "quantization": lambda: quantization.rows(folder),
         "detection": lambda: detection.rows(folder),
         "deep-scan": lambda: deep_scan.rows(folder, rounds=max(1, rounds // 2), size_mb=options.scan_mb),
@@ -78,8 +76,6 @@ def main() -> int:
         chosen = [name for name in options.only or found if name not in options.without]
         if "peers" in chosen and not peers.ready():
             peers.install()
-        if "quantization" in chosen and not quantization.ready():
-            raise SystemExit("bench: quantization needs make setup; --without quantization leaves it out")
         if "quantization" in chosen and not quantization.ready():
             raise SystemExit("bench: quantization needs make setup; --without quantization leaves it out")
         if {"detection", "deep-scan"} & set(chosen) and not scanners.ready():
