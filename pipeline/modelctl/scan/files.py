@@ -110,7 +110,12 @@ class Examiner:
             examined.clamd_seconds += time.monotonic() - started
         match scanned.reply:
             case Found(signature=signature):
-                part = f" in the window that begins at byte {scanned.offset}" if scanned.windows > 1 else ""
+                part = (
+                    f" in {scanned.found_in} of {scanned.windows} windows, first in the one that begins at byte "
+                    f"{scanned.offset}"
+                    if scanned.windows > 1
+                    else ""
+                )
                 examined.problems.append(
                     Problem(rule="signature", where=where, detail=f"clamd found {signature}{part}")
                 )
