@@ -36,6 +36,9 @@ SYSTEM_PATHS = (
 
 _STDERR_KEPT = 64 << 10
 _POLL_S = 0.1
+_SLOWEST_POLL_S = 1.0
+_WATCHING_SHARE = 0.01
+"""Of one core: looking through a machine with hundreds of processes takes milliseconds each time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,8 +269,11 @@ class _Watch:
         self._thread.join(timeout=20)
 
     def _run(self) -> None:
-        while not self._done.wait(_POLL_S):
+        pause = _POLL_S
+        while not self._done.wait(pause):
+            began = time.thread_time()
             used = resident_bytes(self._process.pid)
+            pause = min(_SLOWEST_POLL_S, max(_POLL_S, (time.thread_time() - began) / _WATCHING_SHARE))
             self.peak_rss_bytes = max(self.peak_rss_bytes, used)
             if used > self._memory_limit_bytes:
                 self.exceeded = (
