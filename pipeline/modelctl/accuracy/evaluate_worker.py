@@ -70,21 +70,21 @@ def _answer(
     model: Any, request: Any, tasks: Mapping[str, Any], portion: Mapping[str, list[int]], meter: _Meter
 ) -> list[dict[str, object]]:
     import lm_eval
-    from lm_eval.tasks import TaskManager
+    import transformers
 
+    transformers.set_seed(request["seed"])
+    for name in portion:
+        if tasks[name].get_config("num_fewshot") != 0:  # a task that says none means it
+            tasks[name].set_config(key="num_fewshot", value=request["fewshot"])
+        tasks[name].set_fewshot_seed(seed=request["seed"])
     meter.begin(sum(map(len, portion.values())))
-    found = lm_eval.simple_evaluate(
-        model=model,
-        tasks=[tasks[name] for name in portion],
-        num_fewshot=request["fewshot"],
+    # Not simple_evaluate, which also describes the machine: a second for every portion.
+    found = lm_eval.evaluate(
+        lm=model,
+        task_dict={"tasks": {name: tasks[name] for name in portion}, "groups": {}},
         samples=dict(portion),
-        task_manager=TaskManager(include_defaults=False),
         bootstrap_iters=0,
         log_samples=True,
-        random_seed=request["seed"],
-        numpy_random_seed=request["seed"],
-        torch_random_seed=request["seed"],
-        fewshot_random_seed=request["seed"],
     )
     meter.end()
     return [
