@@ -13,6 +13,7 @@ import pickle
 import random
 import re
 import zipfile
+import zlib
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,7 @@ from modelctl.model.config import read_config
 from modelctl.model.strict_json import parse_object
 from modelctl.scan.containers import Budget, identify, unpack
 from modelctl.scan.content import Content, Extent, UnreadableError
+from modelctl.scan.files import Depth, Examined, look_inside
 from modelctl.scan.gguf import chat_templates
 from modelctl.scan.pickles import walk_file
 from modelctl.scan.zip_directory import Oddity
@@ -144,6 +146,22 @@ def archive(draw: random.Random, folder: Path) -> bytes:
             missed = {item.filename for item in opened.infolist() if item.file_size} - names
         if missed:
             raise WrongError(f"a zip reader opens {sorted(missed)}, we saw {sorted(names)}", content)
+    return content
+
+
+def inside(draw: random.Random, folder: Path) -> bytes:
+    """Whatever a file holds, looking into it ends without an error; a hostile pickle that Python would load is seen."""
+    content = mutate(draw, (*_archives(), *_models()))
+    path = folder / "model.bin"
+    path.write_bytes(content)
+    (folder / "scratch").mkdir()
+    examined = Examined(path="model.bin")
+    depth = Depth(max_depth=3, max_members=100, max_unpacked_bytes=16 << 20, max_ratio=20)
+    look_inside(path, examined, depth=depth, scratch=folder / "scratch", read=lambda stream, _: stream.read(7))
+    if not examined.problems and zipfile.is_zipfile(path):
+        with suppress(zipfile.BadZipFile, zlib.error, EOFError), zipfile.ZipFile(path) as opened:
+            if any(opened.read(item) == CALL_2 for item in opened.infolist()):
+                raise WrongError("a call in a member is not seen", content)
     return content
 
 
@@ -295,12 +313,23 @@ def _archives() -> tuple[bytes, ...]:
     )
 
 
+@cache
+def _models() -> tuple[bytes, ...]:
+    import numpy as np
+
+    array = io.BytesIO()
+    np.save(array, np.array([{}], dtype=object), allow_pickle=True)
+    layer = {"class_name": "Lambda", "module": "keras.layers", "config": {"function": None}}
+    keras = json.dumps({"class_name": "Sequential", "module": "keras", "config": {"layers": [layer]}}).encode()
+    graph = b"\x0a\x0d\x0a\1n\x12\x08ReadFile" + b"\x08\x08"
+    return array.getvalue(), keras, b"\x89HDF\r\n\x1a\n" + bytes(600) + b"model_config\0" + keras, graph
+
+
 def _streams() -> tuple[bytes, ...]:
     import bz2
     import gzip
     import lzma
     import tarfile
-    import zlib
 
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as opened:

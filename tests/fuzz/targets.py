@@ -27,6 +27,7 @@ TARGETS: Mapping[str, Target] = {
     "gguf-reference": Target(formats.gguf_reference, 2000, (pytest.mark.slow,)),
     "pickle": Target(formats.pickle_program, 600),
     "archive": Target(formats.archive, 300),
+    "inside": Target(formats.inside, 150),
     "upstream": Target(folders.against_upstream, 60),
     "folder": Target(folders.without_upstream, 60),
 }

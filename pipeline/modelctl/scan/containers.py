@@ -70,6 +70,8 @@ class Member:
         Raises `BudgetError`, and `UnreadableError` for what is broken or not what the archive promises.
         """
         stream: Readable
+        if self.entry is not None:
+            budget.require(self.entry.size)
         if isinstance(self.content, Packed):
             stream = self.content.measure(budget.unpacked)
         else:
@@ -93,8 +95,13 @@ class Budget:
 
     def unpacked(self, amount: int) -> None:
         """Count unpacked bytes. Raises `BudgetError`."""
+        self.require(amount)
         self._bytes -= amount
-        if self._bytes < 0:
+
+    def require(self, amount: int) -> None:
+        """Raises `BudgetError` when so many bytes more would be too many: said by the archive, before it is
+        unpacked."""
+        if amount > self._bytes:
             raise BudgetError("it unpacks to more bytes than the limits (malware.max_ratio, malware.max_unpacked_gib)")
 
 
