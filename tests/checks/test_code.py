@@ -16,6 +16,8 @@ import pytest
 from modelctl.checks.base import Finding, Observation
 from modelctl.checks.code import CHECK, CodeLimits
 from modelctl.errors import CannotDecideError
+from modelctl.model.tree import scan_tree
+from modelctl.scan.code_files import gather
 from tests.scan.test_gguf import TEMPLATE, TOKENS, gguf
 from tests.support.contexts import KeptEvidence, tree_context
 from tests.support.models import tiny_llama
@@ -104,6 +106,8 @@ HOSTILE: dict[str, str | bytes] = {
     "conf/deep.yaml": "a:\n  - b: {_target_: os.system}\n",
     "hyper.yaml": "model: !new:os.system\n",
     "kernels.lock": '[{"repo_id": "a/b"}]',
+    "code.json": SYSTEM,
+    "code.yaml": SYSTEM,
     "chat_template.txt": "{{ x.__globals__ }}",
     "endless.jinja": "{% set ns = namespace(x='ab') %}{% for i in range(64) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
 }
@@ -112,7 +116,7 @@ HOSTILE: dict[str, str | bytes] = {
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Observation:
     folder = write(tmp_path_factory.mktemp("code") / "model", HOSTILE)
-    context = tree_context(folder, CodeLimits(template_time_limit_s=5), scratch=folder.parent / "scratch")
+    context = tree_context(folder, CodeLimits(template_memory_limit_mib=64), scratch=folder.parent / "scratch")
     observation = CHECK.run(context)
     assert isinstance(context.evidence, KeptEvidence)
     assert b"B602" in context.evidence.kept["bandit-source.json"]
@@ -154,6 +158,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Observation:
         ("conf/deep.yaml", "code.custom-pipeline"),
         ("hyper.yaml", "code.yaml-object"),
         ("kernels.lock", "code.hub-kernel"),
+        ("code.json", "code.process"),
+        ("code.yaml", "code.process"),
         ("chat_template.txt", "code.template"),
         ("endless.jinja", "code.template"),
     ],
@@ -197,12 +203,17 @@ def static(tmp_path: Path, files: Mapping[str, str | bytes], limits: CodeLimits 
 def test_auto_map_is_refused_and_own_code_may_be_allowed(tmp_path: Path) -> None:
     other = {"config.json": json.dumps({"auto_map": {"AutoModel": "other/repo--mod.Cls"}})}
     own = {"config.json": json.dumps({"auto_map": {"AutoModel": "mod.Cls"}}), "mod.py": "class Cls:\n    pass\n"}
-    gone = {"config.json": json.dumps({"auto_map": {"AutoModel": "gone.Cls"}})}
     allowed = CodeLimits(allow_own_code=True)
     assert [item.rule for item in static(tmp_path / "a", other)] == ["code.auto-map"]
     assert [item.rule for item in static(tmp_path / "b", other, allowed)] == ["code.auto-map"]
     assert [item.rule for item in static(tmp_path / "c", own)] == ["code.auto-map"]
     assert static(tmp_path / "d", own, allowed) == ()
+
+
+@pytest.mark.slow
+def test_own_code_that_is_not_here_is_not_allowed_and_a_decoding_loop_is_own_code(tmp_path: Path) -> None:
+    gone: dict[str, str | bytes] = {"config.json": json.dumps({"auto_map": {"AutoModel": "gone.Cls"}})}
+    allowed = CodeLimits(allow_own_code=True)
     assert [item.rule for item in static(tmp_path / "e", gone, allowed)] == ["code.auto-map"]
     generate: dict[str, str | bytes] = {"custom_generate/generate.py": "def generate(model):\n    return model\n"}
     assert [item.rule for item in static(tmp_path / "f", generate)] == ["code.custom-pipeline"]
@@ -239,6 +250,14 @@ def test_hooks_and_secrets_in_files_that_do_not_parse(tmp_path: Path) -> None:
         "train.log": "code.secret",
     }
     assert secret not in found["train.log"].message
+
+
+def test_more_text_than_is_held_is_refused_and_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modelctl.scan.code_files.MAX_SOURCE_BYTES", 64)
+    folder = write(tmp_path / "model", {"a.py": "x = 1\n" * 10, "b.py": "y = 1\n"})
+    gathered = gather(scan_tree(folder))
+    assert [unit.path for unit in gathered.units] == ["a.py"]
+    assert [(item.path, item.rule) for item in gathered.problems] == [("b.py", "unreadable-python")]
 
 
 def test_a_child_that_runs_out_of_time_decides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,8 @@ Rule = Literal[
 
 MAX_PYTHON_BYTES = 4 << 20
 """Longest source, and longest text of another name that is tried as Python."""
+MAX_SOURCE_BYTES = 512 << 20
+"""Of all texts of one tree that may be Python: they are held in memory."""
 MAX_TEMPLATE_BYTES = 1 << 20
 CUSTOM_GENERATE = "custom_generate/generate.py"
 _PYTHON_SUFFIXES = (".py", ".pyw", ".pyi", ".pyx", ".pxd")
@@ -92,6 +94,8 @@ class Gathered:
     templates: list[Template] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    source_bytes: int = 0
+    """Of all units, and of those that were too many."""
     unread: list[str] = field(default_factory=list)
     """What was not looked at whole, and why, one sentence each."""
 
@@ -170,6 +174,7 @@ def _content(place: _Place, kind: ContentKind, content: bytes, gathered: Gathere
         _template(gathered, place, place.label, content.decode("utf-8", "backslashreplace"))
     elif place.suffix in _YAML_SUFFIXES:
         _yaml(place, content, gathered)
+        _guess(place, content, gathered)
     elif place.suffix in (".json", ".ipynb", ".lock") or (kind is ContentKind.JSON and _is_json(content)):
         _json(place, content, gathered)
     else:
@@ -188,7 +193,7 @@ def _python(place: _Place, content: bytes, gathered: Gathered) -> None:
     if len(content) > MAX_PYTHON_BYTES:
         _problem(gathered, "unreadable-python", place, f"{len(content)} bytes of Python are too many to be examined")
         return
-    gathered.units.append(Unit(path=place.path, label=place.label, source=content, certain=True))
+    _unit(gathered, place, place.label, content, certain=True)
 
 
 def _guess(place: _Place, content: bytes, gathered: Gathered) -> None:
@@ -201,7 +206,7 @@ def _guess(place: _Place, content: bytes, gathered: Gathered) -> None:
     if not _CODE_HINT.search(content):
         return
     if len(content) <= MAX_PYTHON_BYTES:
-        gathered.units.append(Unit(path=place.path, label=place.label, source=content, certain=False))
+        _unit(gathered, place, place.label, content, certain=False)
     elif match := _PYTHON_LINE.search(content):
         line = content.count(b"\n", 0, match.start()) + 1
         detail = f"{len(content)} bytes of text with Python in line {line} are too many to be examined"
@@ -215,6 +220,7 @@ def _json(place: _Place, content: bytes, gathered: Gathered) -> None:
         if place.suffix == ".ipynb" or configs.may_hold_hooks(content):
             detail = f"it does not parse ({str(error)[:120]}) and may load code"
             _problem(gathered, "unreadable-json", place, detail)
+        _guess(place, content, gathered)
         return
     _document(place, document, gathered)
 
@@ -240,7 +246,16 @@ def _document(place: _Place, document: object, gathered: Gathered) -> None:
         label = f"{place.label} cell {cell.number}"
         for words in cell.programs:
             _problem(gathered, "process", place, words)
-        gathered.units.append(Unit(path=place.path, label=label, source=cell.source.encode(), certain=True))
+        _unit(gathered, place, label, cell.source.encode("utf-8", "replace"), certain=True)
+
+
+def _unit(gathered: Gathered, place: _Place, label: str, source: bytes, *, certain: bool) -> None:
+    gathered.source_bytes += len(source)
+    if gathered.source_bytes > MAX_SOURCE_BYTES:
+        detail = f"{label}: with it there are more than {MAX_SOURCE_BYTES >> 20} MiB of text that may be Python"
+        _problem(gathered, "unreadable-python", place, detail)
+        return
+    gathered.units.append(Unit(path=place.path, label=label, source=source, certain=certain))
 
 
 def _is_json(content: bytes) -> bool:
