@@ -152,7 +152,7 @@ class CheckContext(Generic[LimitsT]):
     source: Snapshot
     served: Tree
     quantization: Quantization | None
-    made: Quantized | None
+    made: Quantized | None = None
     """How the served tree was quantised, when modelctl did it."""
     baseline: Snapshot | None
     serving: Serving
