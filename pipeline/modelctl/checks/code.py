@@ -60,6 +60,7 @@ class CodeLimits(CheckLimits):
     template_time_limit_s: Annotated[float, Field(gt=0, le=600)] = 10.0
     """Seconds for compiling one chat template and rendering a few short conversations with it."""
     template_memory_limit_mib: Annotated[int, Field(ge=16, le=65536)] = 512
+    """Memory that the same may take beyond what the child has already."""
 
 
 class Code:
