@@ -242,12 +242,12 @@ def test_end_records_that_disagree_are_told(tmp_path: Path, field: int) -> None:
         assert "archive-ambiguous" in rules(tmp_path, bytes(content))
 
 
-def test_ten_thousand_members_over_one_another_are_told_in_a_few_lines(tmp_path: Path) -> None:
+def test_a_thousand_members_over_one_another_are_told_in_a_few_lines(tmp_path: Path) -> None:
     """In the manner of David Fifield's bomb: all entries lead to the same bytes."""
     content = plain()
     entry = bytes(content[central(content) : central(content, 1)])
-    directory = entry * 10_000
-    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 10_000, 10_000, len(directory), central(content), 0)
+    directory = entry * 1000
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1000, 1000, len(directory), central(content), 0)
     found = oddities(tmp_path, bytes(content[: central(content)]) + directory + end)
     assert {rule for rule, _ in found} == {"archive-ambiguous"}
     assert len(found) <= 21
