@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from modelctl.tokenization.behaviour import compare, compare_vocabularies, is_exact, round_trips
+from modelctl.tokenization.behaviour import compare, compare_vocabularies
 from modelctl.tokenization.corpus import corpus
 from modelctl.tokenization.report import Ledger
+from modelctl.tokenization.round_trip import is_exact, round_trips
 from modelctl.tokenization.variants import Variants, load
 from modelctl.tokenization.vocabulary import Vocabulary, read_vocabulary
 from tests.support.models import write_json, write_tokenizer

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from modelctl.tokenization.consistency import check_bytes, check_clashes, check_copies, check_range
+from modelctl.tokenization.consistency import check_bytes, check_clashes, check_range
+from modelctl.tokenization.copies import check_copies
 from modelctl.tokenization.report import Ledger
 from modelctl.tokenization.vocabulary import byte_letters, read_vocabulary
 from tests.tokenization.models import a_vocabulary, rules

@@ -11,7 +11,7 @@ from modelctl.tokenization.vocabulary import read_vocabulary
 from tests.support.models import CHAT_TEMPLATE
 from tests.tokenization.models import rules, some_special_tokens
 
-BOUNDS = Bounds(time_limit_s=1, memory_limit_bytes=128 << 20)
+BOUNDS = Bounds(time_limit_s=1, memory_limit_bytes=128 << 20, waits=20)
 NAMED = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "</s>"]
 WORDS = read_vocabulary(
     {"added_tokens": [{"id": number, "content": text, "special": True} for number, text in enumerate(NAMED)]},
@@ -33,7 +33,10 @@ def test_a_good_template_passes_and_its_end_is_measured() -> None:
     ledger = seen(CHAT_TEMPLATE)
     assert rules(ledger) == []
     assert ledger.warnings == []
-    assert [(figure.name, figure.value) for figure in ledger.figures] == [("chat-template-end", "<|im_end|>")]
+    assert [(figure.name, figure.value) for figure in ledger.figures] == [
+        ("chat-template-end", "<|im_end|>"),
+        ("chat-template-tools", False),
+    ]
     assert (ledger.templates, ledger.templates_total) == (1, 1)
 
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelctl.model.strict_json import Json
-from modelctl.tokenization.consistency import check_bytes, check_clashes, check_copies, check_range
+from modelctl.tokenization.consistency import check_bytes, check_clashes, check_range
+from modelctl.tokenization.copies import check_copies
 from modelctl.tokenization.reading import MalformedError, json_object, shown_plain, text
 from modelctl.tokenization.report import Ledger, shown
 from modelctl.tokenization.special import ROLES, check_agreement, check_ids, check_known, read_special_tokens

@@ -1,15 +1,12 @@
-"""Whether a vocabulary agrees with itself, with the embedding and with its copies.
+"""Whether a vocabulary agrees with itself and with the embedding.
 
 One text has one id in all files, every id is a row of the embedding, and every byte of everyday text can be written.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
 
-from modelctl.model.strict_json import Json
-from modelctl.tokenization.reading import optional_object
 from modelctl.tokenization.report import Ledger, listed, shown
 from modelctl.tokenization.vocabulary import Vocabulary
 
@@ -41,6 +38,16 @@ def check_clashes(vocabulary: Vocabulary, ledger: Ledger) -> None:
         ledger.problem("id-clash", f"tokens with two ids: {listed(two_ids)}", remedy=remedy)
     if two_texts:
         ledger.problem("id-clash", f"ids that stand for two tokens: {listed(two_texts)}", remedy=remedy)
+    listed_here = [token.content for token in vocabulary.named if token.origin == "tokenizer.json"]
+    twice = [text for text, count in Counter(listed_here).items() if count > 1]
+    if twice:
+        ledger.problem(
+            "special-duplicate",
+            f"tokenizer.json lists an added token more than once: {listed(map(shown, twice))}; programs "
+            "differ in which row they take",
+            remedy="keep one row for each token in added_tokens",
+            path="tokenizer.json",
+        )
 
 
 def check_range(vocabulary: Vocabulary, rows: int | None, origin: str, ledger: Ledger) -> None:
@@ -75,38 +82,3 @@ def check_bytes(vocabulary: Vocabulary, ledger: Ledger) -> None:
         )
     if rare:
         ledger.warnings.append(f"the vocabulary has no token for the bytes {', '.join(rare)}: they vanish from a text")
-
-
-def check_copies(
-    vocabulary: Vocabulary, copy: Mapping[str, Json], merges: str | None, tokenizer: Mapping[str, Json], ledger: Ledger
-) -> None:
-    """vocab.json and merges.txt beside tokenizer.json say the same: older programs read those."""
-    remedy = "make vocab.json and merges.txt from tokenizer.json, or remove them"
-    differing = [shown(text) for text, number in copy.items() if vocabulary.ids.get(text) != number]
-    missing = [shown(text) for text, _ in vocabulary.pieces if text not in copy]
-    if differing or missing:
-        ledger.problem(
-            "variants-differ",
-            f"vocab.json and tokenizer.json differ in {len(differing) + len(missing)} tokens: "
-            f"{listed(differing + missing)}",
-            remedy=remedy,
-            path="vocab.json",
-        )
-    if merges is None:
-        return
-    lines = merges.split("\n")
-    older = [line for index, line in enumerate(lines) if line and not (index == 0 and line.startswith("#version"))]
-    newer = list(_merges(optional_object(tokenizer, "model") or {}))
-    if older != newer:
-        ledger.problem(
-            "variants-differ",
-            f"merges.txt has {len(older)} merges and tokenizer.json {len(newer)}, and they are not the same in order",
-            remedy=remedy,
-            path="merges.txt",
-        )
-
-
-def _merges(model: Mapping[str, Json]) -> Iterator[str]:
-    rows = model.get("merges")
-    for row in rows if isinstance(rows, list) else []:
-        yield row if isinstance(row, str) else " ".join(map(str, row)) if isinstance(row, list) else ""

@@ -21,6 +21,7 @@ from modelctl.tokenization.rendering import (
 from modelctl.tokenization.report import Ledger, listed, shown
 from modelctl.tokenization.special import SpecialTokens
 from modelctl.tokenization.templates import DEFAULT, Template, suspicious
+from modelctl.tokenization.tool_rendering import judge_tools
 from modelctl.tokenization.vocabulary import Vocabulary
 
 _CURE = "take the template from the upstream repository, or mend it"
@@ -41,6 +42,8 @@ def judge(
         seen = Ledger()
         if _is_safe(template, seen) and render_it:
             _judge_rendering(template, special, vocabulary, seen)
+            if not seen.problems:
+                judge_tools(template, {f"{role}_token": text for role, text in special.texts.items()}, seen)
         return seen.report().model_dump(mode="json")
 
     ledger.templates_total += 1

@@ -5,6 +5,7 @@ Every text is short but those of the last group; together they are small enough 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 
 CORPUS_VERSION = 1
@@ -112,3 +113,18 @@ def corpus() -> Mapping[str, tuple[str, ...]]:
             "ab" * 1500 + "9" * 3000 + "=" * 1000,
         ),
     }
+
+
+def more_texts(size_bytes: int) -> tuple[str, ...]:
+    """Further texts of together at least `size_bytes` of UTF-8: eight short ones joined in new orders, some kB each.
+
+    The same for everybody: drawn with a fixed seed. Nothing for 0.
+    """
+    short = [text for group, texts in corpus().items() if group != "long" for text in texts]
+    draw = random.Random(CORPUS_VERSION)  # noqa: S311 - an order, not a secret
+    made: list[str] = []
+    left = size_bytes
+    while left > 0:
+        made.append(draw.choice(" \n").join(draw.choices(short, k=8)))
+        left -= len(made[-1].encode())
+    return tuple(made)

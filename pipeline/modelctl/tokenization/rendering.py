@@ -19,12 +19,28 @@ if TYPE_CHECKING:
 MAX_RENDERED_CHARACTERS = 1 << 20
 """A conversation of a few short messages that renders to more than this is an attack, not a prompt."""
 
-Message = Mapping[str, str]
+Message = Mapping[str, Any]
 USER, REPLY, FOLLOW_UP, RULES = "第一个问题 QX7 ?", "A reply: RX8.", "And then 然后 QX9", "Answer briefly: SX6."
 SINGLE: Sequence[Message] = ({"role": "user", "content": USER},)
 ANSWERED: Sequence[Message] = (*SINGLE, {"role": "assistant", "content": REPLY})
 MULTI_TURN: Sequence[Message] = (*ANSWERED, {"role": "user", "content": FOLLOW_UP})
 WITH_SYSTEM: Sequence[Message] = ({"role": "system", "content": RULES}, *SINGLE)
+TOOL_NAME = "weather_of_TX4"
+TOOL_RESULT = '{"degrees": -3, "seen": "TR5"}'
+TOOLS: Sequence[Mapping[str, Any]] = (
+    {
+        "type": "function",
+        "function": {
+            "name": TOOL_NAME,
+            "description": "The weather of a city now.",
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string", "description": "Name of the city."}},
+                "required": ["city"],
+            },
+        },
+    },
+)
 
 _MARKER = re.compile(r"<\|[^|<>\s]{1,40}\|>|</?[a-z_]{1,20}>|\[/?[A-Z_]{1,20}\]")
 
@@ -86,15 +102,20 @@ def render(
     *,
     generation_prompt: bool,
     parts: bool = False,
+    tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> Rendered:
     """Render a conversation; `parts` gives each content as a list of one text part, as multimodal templates want.
+
+    `tools` are JSON schemas of functions that the model may call.
 
     Raises `MemoryError` when the rendering is over `MAX_RENDERED_CHARACTERS`.
     """
     from jinja2.exceptions import SecurityError, TemplateError
 
     given: list[dict[str, Any]] = [
-        {**message, "content": [{"type": "text", "text": message["content"]}]} if parts else dict(message)
+        {**message, "content": [{"type": "text", "text": message["content"]}]}
+        if parts and isinstance(message.get("content"), str)
+        else dict(message)
         for message in messages
     ]
     pieces: list[str] = []
@@ -102,7 +123,11 @@ def render(
     try:
         template = environment().from_string(source)
         for piece in template.generate(
-            messages=given, tools=None, documents=None, add_generation_prompt=generation_prompt, **special_tokens
+            messages=given,
+            tools=tools and list(tools),
+            documents=None,
+            add_generation_prompt=generation_prompt,
+            **special_tokens,
         ):
             length += len(piece)
             if length > MAX_RENDERED_CHARACTERS:

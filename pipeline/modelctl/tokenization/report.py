@@ -6,7 +6,7 @@ control character of it reaches a terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -141,3 +141,10 @@ def listed(items: Iterable[object], *, count: int | None = None) -> str:
     total = len(every) if count is None else count
     words = ", ".join(str(item) for item in every[:SHOWN_ITEMS])
     return f"{words} and {total - SHOWN_ITEMS} more" if total > SHOWN_ITEMS else words
+
+
+def around(left: Sequence[object], right: Sequence[object]) -> str:
+    """Both sequences near their first difference."""
+    at = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+    begin = max(0, at - 5)
+    return f"{shown(left[begin : at + 15])} became {shown(right[begin : at + 15])} at position {at}"

@@ -7,7 +7,7 @@ own must be among the ids of generation_config.json and config.json, of which ea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from modelctl.model.strict_json import Json
 from modelctl.tokenization.reading import MalformedError, whole_number
@@ -15,6 +15,8 @@ from modelctl.tokenization.report import Ledger, listed, shown
 from modelctl.tokenization.vocabulary import Vocabulary
 
 ROLES = ("bos", "eos", "pad", "unk", "sep", "cls", "mask")
+_ID_ROLES = ("bos", "eos", "pad", "sep", "unk", "cls", "mask")
+_OTHER_IDS = ("decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id")
 _LISTS = ("additional_special_tokens", "extra_special_tokens")
 
 
@@ -28,6 +30,8 @@ class SpecialTokens:
     """Further special tokens without a role."""
     model_ids: Mapping[str, Mapping[str, tuple[int, ...]]]
     """File name, then role, to ids: of config.json and generation_config.json."""
+    disagreements: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Role to its texts in tokenizer_config.json and special_tokens_map.json, where both name one and they differ."""
 
     def end_ids(self) -> tuple[int, ...]:
         """Ids that end generation: generation_config.json's, without them config.json's."""
@@ -46,15 +50,18 @@ def read_special_tokens(
     """`model_files`: the sections that hold `eos_token_id` and so on, by file name. Raises `MalformedError`."""
     texts: dict[str, str] = {}
     others: list[str] = []
+    disagreements: dict[str, tuple[str, str]] = {}
     for members in (tokenizer_config or {}, special_tokens_map or {}):
         for role in ROLES:
             text = _token(members.get(f"{role}_token"), where=f"{role}_token")
-            if text is not None:
-                texts.setdefault(role, text)
+            if text is None:
+                continue
+            if texts.setdefault(role, text) != text:
+                disagreements[role] = texts[role], text
         for key in _LISTS:
             others += _several(members.get(key), where=key)
     ids = {name: dict(_ids(members)) for name, members in model_files.items()}
-    return SpecialTokens(texts=texts, others=tuple(dict.fromkeys(others)), model_ids=ids)
+    return SpecialTokens(texts=texts, others=tuple(dict.fromkeys(others)), model_ids=ids, disagreements=disagreements)
 
 
 def check_known(special: SpecialTokens, vocabulary: Vocabulary, ledger: Ledger) -> None:
@@ -75,16 +82,43 @@ def check_ids(special: SpecialTokens, vocabulary: Vocabulary, rows: int | None, 
     """Ids that the model's files name are tokens, and rows of the embedding."""
     for name, roles in special.model_ids.items():
         for role, numbers in roles.items():
+            key = role if role.endswith("_id") else f"{role}_token_id"
             for number in numbers:
                 if number in vocabulary.texts:
                     continue
                 beyond = f", and the embedding ends at {rows - 1}" if rows is not None and number >= rows else ""
                 ledger.problem(
                     "special-id",
-                    f"{role}_token_id {number}: no token of the tokenizer has this id{beyond}",
-                    remedy=f"set {role}_token_id in {name} to an id of tokenizer.json",
+                    f"{key} {number}: no token of the tokenizer has this id{beyond}",
+                    remedy=f"set {key} in {name} to an id of tokenizer.json",
                     path=name,
                 )
+
+
+def check_end(special: SpecialTokens, *, writes: bool, ledger: Ledger) -> None:
+    """A model that writes text has a token that ends it. `writes`: its architecture does."""
+    if writes and "eos" not in special.texts and not special.end_ids():
+        ledger.problem(
+            "special-missing",
+            "no file names an end token: generation runs to the length limit",
+            remedy="name eos_token in tokenizer_config.json and eos_token_id in generation_config.json",
+            path="tokenizer_config.json",
+        )
+
+
+def check_places(special: SpecialTokens, ledger: Ledger) -> None:
+    """tokenizer_config.json and special_tokens_map.json name the same token for a role."""
+    for role, (text, older) in special.disagreements.items():
+        words = f"tokenizer_config.json names {shown(text)} as {role}_token, special_tokens_map.json {shown(older)}"
+        if role in ("bos", "eos", "pad"):
+            ledger.problem(
+                f"{role}-token",
+                f"{words}: programs differ in which they read",
+                remedy="make both name the same token, or remove special_tokens_map.json",
+                path="special_tokens_map.json",
+            )
+        else:
+            ledger.warnings.append(words)
 
 
 def check_agreement(special: SpecialTokens, vocabulary: Vocabulary, roles: tuple[str, ...], ledger: Ledger) -> None:
@@ -137,8 +171,8 @@ def _several(value: Json, *, where: str) -> Iterator[str]:
 
 
 def _ids(members: Mapping[str, Json]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    for role in ("bos", "eos", "pad"):
-        key = f"{role}_token_id"
+    keys = {role: f"{role}_token_id" for role in _ID_ROLES} | {key: key for key in _OTHER_IDS}
+    for role, key in keys.items():
         value = members.get(key)
         if value is None:
             continue

@@ -5,11 +5,11 @@ What does not load is a finding; what needs a package that is not here is a doub
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from modelctl.tokenization.reading import shown_plain
 from modelctl.tokenization.report import Ledger
@@ -23,13 +23,18 @@ CURE = "take the tokenizer's files from one revision of the upstream repository"
 class Loaded(Protocol):
     """What is used of a tokenizer that transformers loaded."""
 
+    pad_token: str | None
+    pad_token_id: int | None
+    padding_side: str
+    truncation_side: str
+
     @overload
-    def __call__(self, text: str, *, add_special_tokens: bool, verbose: bool) -> Mapping[str, list[int]]:
+    def __call__(self, text: str, **options: Any) -> Mapping[str, list[int]]:
         """Ids of a text under `input_ids`."""
 
     @overload
-    def __call__(self, text: list[str], *, add_special_tokens: bool, verbose: bool) -> Mapping[str, list[list[int]]]:
-        """Ids of each text of a list under `input_ids`."""
+    def __call__(self, text: list[str], **options: Any) -> Mapping[str, list[list[int]]]:
+        """Ids of each text of a list under `input_ids`; with `padding` also `attention_mask`."""
 
     def decode(self, ids: list[int], *, skip_special_tokens: bool, clean_up_tokenization_spaces: bool) -> str:
         """The text of ids."""
@@ -50,9 +55,19 @@ class Variants:
     raw: Tokenizer | None
     loaded: Loaded | None
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text by the first that is there."""
-        return self.encoders[0][1](text)
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text, in one call of the first library that is there: many cores, no offsets."""
+        if self.raw is not None:
+            return [one.ids for one in self.raw.encode_batch_fast(list(texts), add_special_tokens=False)]
+        if self.loaded is None or not texts:
+            return []
+        return list(self.loaded(list(texts), add_special_tokens=False, verbose=False)["input_ids"])
+
+    def decode_all(self, ids: Sequence[list[int]]) -> list[str]:
+        """The text of each, nothing skipped or tidied, likewise in one call."""
+        if self.raw is not None:
+            return list(self.raw.decode_batch(list(ids), skip_special_tokens=False))
+        return [self.decoders[0][1](one) for one in ids]
 
     @cached_property
     def encoders(self) -> list[tuple[str, Callable[[str], list[int]]]]:

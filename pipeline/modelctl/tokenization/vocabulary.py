@@ -6,7 +6,7 @@ loaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,6 +34,8 @@ class Vocabulary:
     named: tuple[NamedToken, ...]
     model: str
     """BPE, WordPiece, WordLevel or Unigram; "" without tokenizer.json."""
+    unknown: str | None
+    """The piece that stands for what cannot be written, as the model's part of tokenizer.json says."""
     byte_level: bool
     byte_fallback: bool
     normalizers: tuple[str, ...]
@@ -86,8 +88,9 @@ def read_vocabulary(
     model = optional_object(tokenizer, "model") or {}
     truncation = optional_object(tokenizer, "truncation")
     types = {key: tuple(_types(tokenizer.get(key))) for key in ("normalizer", "pre_tokenizer", "decoder")}
+    pieces = tuple(_pieces(model))
     return Vocabulary(
-        pieces=tuple(_pieces(model)),
+        pieces=pieces,
         named=(
             *_added_tokens(tokenizer),
             *_added_tokens_decoder(config or {}),
@@ -99,6 +102,7 @@ def read_vocabulary(
             ),
         ),
         model=_model_type(model),
+        unknown=_unknown(model, pieces),
         byte_level="ByteLevel" in types["pre_tokenizer"] + types["decoder"],
         byte_fallback=model.get("byte_fallback") is True,
         normalizers=types["normalizer"],
@@ -143,6 +147,15 @@ def _added_tokens_decoder(config: Mapping[str, Json]) -> Iterator[NamedToken]:
             special=row.get("special") is True,
             origin="tokenizer_config.json",
         )
+
+
+def _unknown(model: Mapping[str, Json], pieces: Sequence[tuple[str, int]]) -> str | None:
+    stated, number = model.get("unk_token"), model.get("unk_id")
+    if isinstance(stated, str):
+        return stated
+    if isinstance(number, int) and 0 <= number < len(pieces):
+        return pieces[number][0]
+    return None
 
 
 def _model_type(model: Mapping[str, Json]) -> str:

@@ -16,21 +16,28 @@ from modelctl.errors import InputError
 from modelctl.model.config import ModelConfig, parse_config
 from modelctl.model.strict_json import Json
 from modelctl.tokenization.bounded import Bounds, limit_address_space
-from modelctl.tokenization.consistency import check_bytes, check_clashes, check_copies, check_range
+from modelctl.tokenization.consistency import check_bytes, check_clashes, check_range
 from modelctl.tokenization.conversations import judge
+from modelctl.tokenization.copies import check_copies, check_ranks, check_word_list, is_ranks
 from modelctl.tokenization.corpus import corpus
+from modelctl.tokenization.declared import check_declared
 from modelctl.tokenization.embedding import Ceiling, find_ceiling
+from modelctl.tokenization.lengths import check_lengths
 from modelctl.tokenization.reading import MAX_FILE_BYTES, MalformedError, json_object, shown_plain, text
 from modelctl.tokenization.report import Ledger, Report
+from modelctl.tokenization.sentencepiece_form import NAMES as SENTENCEPIECE_NAMES
+from modelctl.tokenization.sentencepiece_form import check_sentencepiece
 from modelctl.tokenization.special import (
     SpecialTokens,
     check_agreement,
+    check_end,
     check_ids,
     check_known,
     read_special_tokens,
 )
+from modelctl.tokenization.special import check_places as check_special_places
 from modelctl.tokenization.templates import DEFAULT, Template, check_places, find_templates
-from modelctl.tokenization.trial import try_tokenizer
+from modelctl.tokenization.trial import Trial, try_tokenizer
 from modelctl.tokenization.vocabulary import Vocabulary, read_vocabulary
 from modelctl.worker import serve
 
@@ -48,11 +55,16 @@ OLDER_FILES = (
     "tokenizer.model",
     "spiece.model",
     "sentencepiece.bpe.model",
+    "spm.model",
     "vocab.txt",
     "tekken.json",
     "tiktoken.model",
 )
 """A vocabulary in another form than tokenizer.json."""
+_WRITERS = ("ForCausalLM", "LMHeadModel")
+"""How architectures end whose text has no end but a token."""
+_TEMPLATES_OF_CHAT = (DEFAULT, "tool_use")
+"""Names of the templates that chat endpoints use; others need what only their caller has."""
 
 
 class Request(Document):
@@ -62,6 +74,10 @@ class Request(Document):
     files: tuple[str, ...]
     agreeing_roles: tuple[str, ...]
     max_lossy_texts: int | None
+    max_differing_texts: int
+    more_bytes: int
+    baseline: str | None
+    """The folder of the model that this one was made from."""
     chat_template_required: bool
     template_time_limit_s: float
     template_memory_limit_bytes: int
@@ -81,21 +97,38 @@ def examine(request: Request) -> Report:
     ceiling = find_ceiling(root, weights, config, ledger)
     vocabulary, special = _typed(documents, config, ledger)
     _judge_vocabulary(vocabulary, special, ceiling, request, ledger)
+    settings = documents.get("tokenizer_config.json")
+    check_declared(settings, vocabulary, ledger)
+    check_lengths(settings, vocabulary.truncation, config, ledger)
+    check_special_places(special, ledger)
+    writes = config is not None and any(name.endswith(_WRITERS) for name in config.architectures)
+    if all(problem.rule != "unreadable" for problem in ledger.problems):
+        check_end(special, writes=writes, ledger=ledger)
     _judge_copies(root, request.files, documents, vocabulary, ledger)
     template = _judge_templates(root, request, special, vocabulary, ledger)
+    bounds = Bounds(time_limit_s=request.load_time_limit_s, memory_limit_bytes=request.load_memory_limit_bytes)
+    if "tokenizer.json" in documents:
+        for name in SENTENCEPIECE_NAMES:
+            if name in request.files and not is_ranks(root / name):
+                ledger.files_total += 1
+                limit = request.max_differing_texts
+                check_sentencepiece(root, name, vocabulary, bounds, max_differing_texts=limit, ledger=ledger)
     if all(problem.rule != "unreadable" for problem in ledger.problems):
-        try_tokenizer(
-            root,
-            request.files,
+        trial = Trial(
+            root=root,
+            files=request.files,
             settings=documents.get("tokenizer_config.json", {}),
             vocabulary=vocabulary,
             special=special,
             rows=ceiling.rows,
             template=template,
             max_lossy_texts=request.max_lossy_texts,
-            bounds=Bounds(time_limit_s=request.load_time_limit_s, memory_limit_bytes=request.load_memory_limit_bytes),
-            ledger=ledger,
+            max_differing_texts=request.max_differing_texts,
+            more_bytes=request.more_bytes,
+            baseline=Path(request.baseline) if request.baseline is not None else None,
+            exactly=config is not None and config.quantization is not None,
         )
+        try_tokenizer(trial, bounds, ledger)
     return ledger.report()
 
 
@@ -118,8 +151,8 @@ def _read(root: Path, files: Sequence[str], ledger: Ledger) -> dict[str, Mapping
     for path in files:
         if "/" in path and path.endswith("/tokenizer.json"):
             ledger.excluded.append(f"{path}: another tokenizer, in a subfolder that engines do not load")
-        if path in OLDER_FILES and "tokenizer.json" in files:
-            ledger.excluded.append(f"{path}: an older form beside tokenizer.json, not compared with it")
+        if path == "tekken.json" and "tokenizer.json" in files:
+            ledger.excluded.append(f"{path}: another form beside tokenizer.json, not compared with it")
     return found
 
 
@@ -168,8 +201,6 @@ def _judge_vocabulary(
         check_known(special, vocabulary, ledger)
         check_ids(special, vocabulary, ceiling.rows, ledger)
     check_agreement(special, vocabulary, request.agreeing_roles, ledger)
-    if vocabulary.truncation is not None:
-        ledger.warnings.append(f"tokenizer.json, loaded by itself, cuts every text at {vocabulary.truncation} tokens")
 
 
 def _judge_copies(
@@ -179,13 +210,19 @@ def _judge_copies(
     vocabulary: Vocabulary,
     ledger: Ledger,
 ) -> None:
-    if "vocab.json" not in documents or "tokenizer.json" not in documents:
+    if "tokenizer.json" not in documents:
         return
     try:
-        merges = text(root / "merges.txt", max_bytes=MAX_FILE_BYTES) if "merges.txt" in files else None
-        check_copies(vocabulary, documents["vocab.json"], merges, documents["tokenizer.json"], ledger)
+        if "vocab.json" in documents:
+            merges = text(root / "merges.txt", max_bytes=MAX_FILE_BYTES) if "merges.txt" in files else None
+            check_copies(vocabulary, documents["vocab.json"], merges, documents["tokenizer.json"], ledger)
+        for name in files:
+            if name == "vocab.txt":
+                check_word_list(root / name, vocabulary, ledger)
+            elif "/" not in name and name.endswith((".model", ".tiktoken")) and is_ranks(root / name):
+                check_ranks(root / name, vocabulary, ledger)
     except MalformedError as error:
-        _unreadable(str(error), "merges.txt", ledger)
+        _unreadable(str(error), str(error).partition(":")[0], ledger)
 
 
 def _judge_templates(
@@ -195,12 +232,14 @@ def _judge_templates(
     before = len(ledger.problems)
     templates = find_templates(root, request.files, ledger)
     check_places(templates, ledger)
-    bounds = Bounds(time_limit_s=request.template_time_limit_s, memory_limit_bytes=request.template_memory_limit_bytes)
+    bounds = Bounds(
+        time_limit_s=request.template_time_limit_s, memory_limit_bytes=request.template_memory_limit_bytes, waits=6
+    )
     used: Template | None = None
     for template in templates:
-        is_used = template.name == DEFAULT and template.folder == ""
+        is_used = template.name in _TEMPLATES_OF_CHAT and template.folder == ""
         judge(template, special, vocabulary, bounds, render_it=is_used, ledger=ledger)
-        if is_used:
+        if is_used and template.name == DEFAULT:
             used = used or template
     ledger.tools["jinja2"] = version("jinja2")
     if used is None:
