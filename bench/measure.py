@@ -25,6 +25,7 @@ import peers
 import quantization
 import scanners
 import startup
+import tokenizer
 from comparison import Row, table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,6 +42,7 @@ def parts(options: argparse.Namespace, folder: Path) -> Mapping[str, Part]:
         "tree": lambda: files.small_files(folder, rounds=rounds),
         "numbers": lambda: numbers_pass.rows(folder, rounds=rounds, size_mb=size_mb),
         "peers": lambda: peers.rows(folder, rounds=max(1, rounds // 2), size_mb=options.folder_mb),
+        "tokenizer": lambda: tokenizer.rows(folder, rounds=max(1, rounds // 2)),
         "quantization": lambda: quantization.rows(folder),
         "detection": lambda: detection.rows(folder),
         "deep-scan": lambda: deep_scan.rows(folder, rounds=max(1, rounds // 2), size_mb=options.scan_mb),
