@@ -100,8 +100,12 @@ def _inputs(folder: Path) -> Path:
     from modelctl.accuracy.reading import shipped_texts
     from modelctl.checks.quantization import EVIDENCE, QuantizationLimits
 
+    evidence = folder / "evidence" / "quantization" / EVIDENCE
+    if not evidence.is_file():
+        log = (folder / "last.log").read_text(encoding="utf-8", errors="replace")
+        raise SystemExit(f"bench: modelctl evaluate compared nothing\n{log}")
     documents: dict[str, list[int]] = {}
-    for line in (folder / "evidence" / "quantization" / EVIDENCE).read_text(encoding="utf-8").splitlines():
+    for line in evidence.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         documents.setdefault(row["task"], []).append(row["doc_id"])
     path = folder / "inputs.json"
