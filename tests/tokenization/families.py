@@ -11,16 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tokenizers import (
-    AddedToken,
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
-)
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from tests.support.models import write_json
 from tests.tokenization.family_templates import (
