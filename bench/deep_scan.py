@@ -29,6 +29,8 @@ from modelctl.services.process import running
 
 MIB = 1 << 20
 STORAGES = 16
+PATIENCE_S = 3600.0
+"""The private clamd has no limit of time, so that a verdict on a busy machine is as good as a quick one."""
 _LOOK = """
 import sys, tempfile
 from pathlib import Path
@@ -92,7 +94,7 @@ def _with_clamd(path: Path) -> tuple[Examined, int]:
         max_depth=limits.max_depth, max_members=limits.max_members,
         max_unpacked_bytes=limits.max_unpacked_gib << 30, max_ratio=limits.max_ratio,
     )  # fmt: skip
-    windows = Windows(size_bytes=limits.window_mib << 20, trusted_scan_s=limits.trusted_scan_s)
+    windows = Windows(size_bytes=limits.window_mib << 20, trusted_scan_s=PATIENCE_S)
     scratch, over = path.parent / "scratch", threading.Event()
     scratch.mkdir()
     seen = [0]
