@@ -8,7 +8,7 @@ import lzma
 import zlib
 from collections.abc import Iterator
 
-from modelctl.scan.windows import eicar
+from modelctl.services.eicar import eicar
 from tests.corpus.base import BYTES, Input
 from tests.corpus.containers import (
     renamed_locally,

@@ -11,7 +11,8 @@ import pytest
 from modelctl.errors import CannotDecideError
 from modelctl.scan.clamd import Clamd, Clean, Found, NotScanned, Readable, ScanReply
 from modelctl.scan.proof import EndMarked, prove
-from modelctl.scan.windows import Windows, eicar, scan_stream
+from modelctl.scan.windows import Windows, scan_stream
+from modelctl.services.eicar import eicar
 from tests.support.clamd import real_clamd
 
 SMALL = Windows(size_bytes=100, overlap_bytes=10)

@@ -17,10 +17,11 @@ import pytest
 from modelctl.errors import CannotDecideError, InputError
 from modelctl.scan.clamd import Clamd, Found
 from modelctl.scan.proof import prove
-from modelctl.scan.windows import Windows, eicar
+from modelctl.scan.windows import Windows
 from modelctl.services import clamd as service_module
 from modelctl.services import clamd_conf
 from modelctl.services.clamd import private_clamd
+from modelctl.services.eicar import eicar
 from modelctl.services.process import find, running, start, stop
 from tests.support.clamd import real_clamd, small_database
 

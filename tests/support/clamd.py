@@ -12,6 +12,7 @@ from pathlib import Path
 
 from modelctl.scan.clamd import Clamd
 from modelctl.services.clamd import private_clamd
+from modelctl.services.eicar import eicar
 from modelctl.services.process import Service, running
 
 _PLACES = ("Foreground", "LocalSocket", "LocalSocketMode", "DatabaseDirectory", "TemporaryDirectory", "User", "LogFile")
@@ -38,8 +39,6 @@ def real_clamd(
 
 def small_database(folder: Path) -> Path:
     """Signatures of the EICAR test file, as a file of its own and anywhere in a body."""
-    from modelctl.scan.windows import eicar
-
     folder.mkdir(parents=True)
     (folder / "test.ndb").write_text(f"Eicar-Anywhere:0:*:{eicar().hex()}\n")
     return folder

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 
 from modelctl.errors import CannotDecideError
 from modelctl.scan.clamd import Clamd, Clean, Found, NotScanned, ScanReply
-from modelctl.scan.windows import Windows, eicar
+from modelctl.scan.windows import Windows
 from modelctl.services import clamd_conf
+from modelctl.services.eicar import eicar
 
 NESTED_LEVELS = 300
 """clamd follows 100 levels at most, whatever MaxRecursion says."""

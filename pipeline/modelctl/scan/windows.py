@@ -99,8 +99,3 @@ class _Window:
         self.tail += part
         del self.tail[: -self._overlap]
         return part
-
-
-def eicar() -> bytes:
-    """The EICAR anti-virus test file, put together here so that no file of this project is taken for it."""
-    return b"X5O!P%@AP[4\\PZX54(P^)7CC)7}$" + b"-".join((b"EICAR", b"STANDARD", b"ANTIVIRUS", b"TEST")) + b"-FILE!$H+H*"

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from modelctl.errors import CannotDecideError, InputError
 from modelctl.services import clamd_conf
+from modelctl.services.eicar import eicar
 from modelctl.services.process import Service
 
 SYSTEM_DATABASE = Path("/var/lib/clamav")
@@ -159,9 +160,7 @@ def _uid(name: str) -> int | None:
 
 def _write_small_database(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    # put together here, so that no file of this project is taken for the test file
-    parts = (b"EICAR", b"STANDARD", b"ANTIVIRUS", b"TEST", b"FILE!$H+H*")
-    test_file = b"X5O!P%@AP[4\\PZX54(P^)7CC)7}$" + b"-".join(parts)
+    test_file = eicar()
     digest = hashlib.md5(test_file, usedforsecurity=False).hexdigest()
     (folder / "modelctl.hdb").write_text(f"{digest}:{len(test_file)}:Eicar-Test-File\n", encoding="ascii")
     (folder / "modelctl.ndb").write_text(f"Eicar-Test-Signature:0:*:{test_file.hex()}\n", encoding="ascii")
