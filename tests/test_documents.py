@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from modelctl.documents import MAX_DOCUMENT_BYTES, load_document
+from modelctl.documents import MAX_DOCUMENT_BYTES, load_document, parse_yaml
 from modelctl.errors import InputError
 from modelctl.model.release import Release, load_release
 
@@ -90,11 +91,21 @@ def test_a_giant_file_is_not_read(tmp_path: Path) -> None:
     assert "larger than" in message_of(path)
 
 
-def test_an_alias_bomb_does_not_blow_up(tmp_path: Path) -> None:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
+def test_aliases_are_refused_since_merged_ones_multiply(tmp_path: Path) -> None:
+    lines = ["a0: &a0 {x: 1}", *(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}" for i in range(1, 9))]
     message = message_of(release_file(tmp_path, "\n".join(lines)))
-    assert len(message) < 10_000
+    assert "release.yaml:2: an alias (*a0)" in message
+
+
+@pytest.mark.parametrize("nested", ["- " * 40 + "x", "[\n" * 40 + "]" * 40, ('["]",\n' * 40) + "]" * 40])
+def test_deep_nesting_is_refused_with_its_line(tmp_path: Path, nested: str) -> None:
+    message = message_of(release_file(tmp_path, f"# a comment\n{nested}"))
+    assert re.search(r"release\.yaml:\d+: nested more than 32 levels deep", message)
+
+
+def test_a_long_text_is_not_parsed() -> None:
+    with pytest.raises(InputError, match="it: larger than"):
+        parse_yaml("a: b\n" * MAX_DOCUMENT_BYTES, origin="it")
 
 
 def test_the_folder_must_agree_with_the_file(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """YAML documents that people write: read strictly, and refused with the file, the key, what was found and what is
 wanted.
 
-Duplicate keys, unknown keys (with the nearest known one), wrong types and files over 1 MiB are errors. Every
-document class derives from `Document`.
+Duplicate keys, unknown keys (with the nearest known one), wrong types, aliases, deep nesting and files over 1 MiB are
+errors. Every document class derives from `Document`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from modelctl.errors import InputError
 
 MAX_DOCUMENT_BYTES = 1 << 20
+MAX_NESTING = 32
+"""Levels of mappings and lists in one document; the parser's time grows with a power of them."""
 
 
 class Document(BaseModel):
@@ -29,12 +31,41 @@ DocumentT = TypeVar("DocumentT", bound=Document)
 
 
 def parse_yaml(text: str, *, origin: str) -> Any:
-    """The plain value of one YAML document; `origin` names it in errors. Raises `InputError`."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    """The plain value of one YAML document; `origin` names it in errors.
 
+    Raises `InputError`, also for what a document of a few KiB could occupy the parser with for hours: nesting beyond
+    `MAX_NESTING` levels, and aliases, which merged into each other multiply.
+    """
+    from ruamel.yaml import YAML, events
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.parser import Parser
+
+    class BoundedParser(Parser):
+        depth = 0
+
+        def get_event(self) -> Any:
+            event = super().get_event()
+            if isinstance(event, events.AliasEvent):
+                raise MarkedYAMLError(
+                    problem=f"an alias (*{event.anchor}), where values are to be written out",
+                    problem_mark=event.start_mark,
+                )
+            if isinstance(event, events.CollectionStartEvent):
+                self.depth += 1
+            elif isinstance(event, events.CollectionEndEvent):
+                self.depth -= 1
+            if self.depth > MAX_NESTING:
+                raise MarkedYAMLError(
+                    problem=f"nested more than {MAX_NESTING} levels deep", problem_mark=event.start_mark
+                )
+            return event
+
+    if len(text) > MAX_DOCUMENT_BYTES:
+        raise InputError(f"{origin}: larger than {MAX_DOCUMENT_BYTES} bytes", remedy="is this the right file?")
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Parser = BoundedParser
     try:
-        return YAML(typ="safe", pure=True).load(text)
+        return yaml.load(text)
     except MarkedYAMLError as error:
         where = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         problem = (error.problem or "not YAML").splitlines()[0]

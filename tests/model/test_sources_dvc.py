@@ -133,7 +133,7 @@ def test_a_single_file(tmp_path: Path, weights: Path) -> None:
         ("outs:", "deps:\n- path: /etc\nouts:", "imported from '/etc'"),
         ("outs:", "deps:\n- path: file:///etc\nouts:", "wanted remote://"),
         ("outs:", "deps:\n- path: x\n  repo: {url: https://example.org}\nouts:", "imported from 'x'"),
-        ("outs:", "outs: &a [*a]\nx:", "wanted exactly one"),
+        ("outs:", "outs: &a [*a]\nx:", "an alias"),
         ("outs:", "outs:\nouts:", "duplicate"),
     ],
 )
