@@ -19,8 +19,8 @@ _HOOK_BYTES = re.compile(
 )
 """Names of hooks, or letters spelt as escapes to hide one."""
 MAX_YAML_BYTES = 64 << 10
-MAX_YAML_BRACKETS = 64
-"""Depth of `[` and `{` in YAML: the time that a parser takes grows with its third power."""
+MAX_YAML_DEPTH = 64
+"""Mappings and lists within each other in YAML: the time that a parser takes grows with its third power."""
 MAX_VALUES = 6_000_000
 """Values in one document: a parsed one takes about 100 bytes, so a small file cannot fill the memory."""
 
@@ -42,19 +42,13 @@ def parse(content: bytes) -> object:
 def parse_yaml(content: bytes) -> object:
     """The documents of a YAML file as a list, with mappings as `Pairs`; nothing is built, no alias is followed.
 
-    Raises `ValueError`. Events are read one by one, so that depth costs no stack.
+    Raises `ValueError`. Events are read one by one, so that nothing behind the deepest level is looked at.
     """
     from ruamel.yaml import YAML, events
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     if len(content) > MAX_YAML_BYTES:
         raise ValueError(f"{len(content)} bytes of YAML are too many to be examined")
-    depth = deepest = 0
-    for sign in re.findall(rb"[\[\]{}]", content):
-        depth += 1 if sign in b"[{" else -1
-        deepest = max(deepest, depth)
-    if deepest > MAX_YAML_BRACKETS:
-        raise ValueError("nested too deeply")
     documents: list[object] = []
     stack: list[_Open] = [_Open(target=documents)]
     try:
@@ -68,6 +62,8 @@ def parse_yaml(content: bytes) -> object:
                 begun: list[object] = Pairs() if isinstance(event, events.MappingStartEvent) else []  # type: ignore[assignment]
                 stack[-1].put(begun)
                 stack.append(_Open(target=begun))
+                if len(stack) > MAX_YAML_DEPTH:
+                    raise ValueError("nested too deeply")
             elif isinstance(event, events.MappingEndEvent | events.SequenceEndEvent):
                 stack.pop()
     except (YAMLError, MarkedYAMLError, RecursionError) as error:
