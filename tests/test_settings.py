@@ -42,15 +42,18 @@ def test_structured_variables_are_yaml(tmp_path: Path) -> None:
     assert workspace.settings.engine.args == ("--enforce-eager",)
 
 
-def test_a_secret_is_masked_and_refused_in_the_file(tmp_path: Path) -> None:
-    workspace = load_workspace(tmp_path, environ={"MODELCTL_STORE_SECRET_KEY": "hush-hush"})
-    secret = next(item for item in workspace.origins if item.key == "store.secret_key")
+@pytest.mark.parametrize("key", ["store.secret_key", "engine.api_key"])
+def test_a_secret_is_masked_and_refused_in_the_file(tmp_path: Path, key: str) -> None:
+    section, name = key.split(".")
+    variable = f"MODELCTL_{section}_{name}".upper()
+    workspace = load_workspace(tmp_path, environ={variable: "hush-hush"})
+    secret = next(item for item in workspace.origins if item.key == key)
     assert secret.shown == MASK
-    (tmp_path / "modelctl.yaml").write_text("store: {secret_key: hush-hush}\n")
+    (tmp_path / "modelctl.yaml").write_text(f"{section}: {{{name}: hush-hush}}\n")
     with pytest.raises(InputError, match="is a secret") as caught:
         load_workspace(tmp_path, environ={})
     assert "hush" not in caught.value.message
-    assert caught.value.remedy == "export MODELCTL_STORE_SECRET_KEY=…"
+    assert caught.value.remedy == f"export {variable}=…"
 
 
 @pytest.mark.parametrize(

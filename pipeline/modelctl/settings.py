@@ -19,7 +19,7 @@ from modelctl.errors import InputError
 
 FILE_NAME = "modelctl.yaml"
 PREFIX = "MODELCTL_"
-SECRETS = ("store.access_key", "store.secret_key")
+SECRETS = ("store.access_key", "store.secret_key", "engine.api_key")
 MASK = "********"
 
 
@@ -46,6 +46,8 @@ class Engine(Document):
     memory_limit_gib: Annotated[float, Field(gt=0)] = 512
     endpoint: str | None = None
     """A running engine to drive instead: `http(s)://host:port`."""
+    api_key: str | None = None
+    """The key that a running engine asks for, sent as a bearer token."""
 
 
 class Signing(Document):

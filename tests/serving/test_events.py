@@ -21,7 +21,7 @@ def read(*events: Any, chunk: int | None = None) -> Answer:
         line = b"data: " + (event if isinstance(event, bytes) else json.dumps(event).encode()) + b"\n\n"
         at += 1.0
         for begin in range(0, len(line), chunk or len(line)):
-            reader.feed(line[begin : begin + (chunk or len(line))], at_s=at)
+            reader.feed(line[begin : begin + (chunk or len(line))], at)
     return reader.answer(done_s=at + 1)
 
 

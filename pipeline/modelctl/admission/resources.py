@@ -68,7 +68,7 @@ class RunResources:
 
     def _engine(self) -> Endpoint:
         if self._settings.engine.endpoint is not None:
-            return attach(self._settings.engine.endpoint)
+            return attach(self._settings.engine.endpoint, api_key=self._settings.engine.api_key)
         if self._served is None:
             raise AssertionError("serve() comes first")
         tree, serving = self._served

@@ -12,7 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-FailureKind = Literal["connect", "http", "stream-error", "cut", "stalled", "timeout", "incomplete", "no-tokens"]
+FailureKind = Literal[
+    "connect", "http", "stream-error", "cut", "stalled", "timeout", "incomplete", "no-tokens", "not-sent"
+]
+"""`not-sent`: the load generator had as many requests under way as it may; its own fault, not the engine's."""
 
 MIN_JUDGED_TOKENS = 8
 """Shorter answers say too little to be called repetitive."""

@@ -13,10 +13,14 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from modelctl.errors import CannotDecideError
+from modelctl.errors import CannotDecideError, InputError
 from modelctl.serving.answers import Answer
+from modelctl.serving.bodies import PATHS, Api, request_body
+from modelctl.serving.embeddings import EmbeddingReader
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.events import StreamReader
+from modelctl.serving.patience import Patience
+from modelctl.serving.reader import masked
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
@@ -24,31 +28,39 @@ if TYPE_CHECKING:
 _READ_BUFFER_BYTES = 1 << 20
 _MAX_PLAIN_BYTES = 64 << 20
 _CONNECT_TIMEOUT_S = 10.0
+_JSON = {"Content-Type": "application/json"}
 
 
 class EngineClient:
     """A session with one engine, for the time of an `async with` block."""
 
-    def __init__(self, endpoint: Endpoint, *, silence_limit_s: float = 60.0, time_limit_s: float = 600.0) -> None:
-        """`silence_limit_s` ends a stream that says nothing for so long, `time_limit_s` any request."""
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        silence_limit_s: float = 60.0,
+        time_limit_s: float = 600.0,
+        origin_s: float | None = None,
+    ) -> None:
+        """`silence_limit_s` ends a stream that says nothing for so long, `time_limit_s` any request. `origin_s` is the
+        origin of another client's clock, in this process or another of this machine: one clock for both."""
         self.endpoint = endpoint
         self.silence_limit_s = silence_limit_s
         self.time_limit_s = time_limit_s
-        self._origin = time.monotonic()
+        self.origin_s = time.monotonic() if origin_s is None else origin_s
         self._session: ClientSession | None = None
 
     async def __aenter__(self) -> EngineClient:
         import aiohttp
 
-        socket = self.endpoint.socket
+        socket, headers = self.endpoint.socket, _headers(self.endpoint.api_key)
         connector = aiohttp.UnixConnector(path=str(socket), limit=0) if socket else aiohttp.TCPConnector(limit=0)
         self._session = aiohttp.ClientSession(
             base_url=self.endpoint.base_url,
             connector=connector,
+            headers=headers,
             read_bufsize=_READ_BUFFER_BYTES,
-            timeout=aiohttp.ClientTimeout(
-                total=self.time_limit_s, sock_connect=_CONNECT_TIMEOUT_S, sock_read=self.silence_limit_s
-            ),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S),
         )
         return self
 
@@ -65,7 +77,7 @@ class EngineClient:
 
     def now(self) -> float:
         """Seconds since the client was made: the clock of every row."""
-        return time.monotonic() - self._origin
+        return time.monotonic() - self.origin_s
 
     async def get_text(self, path: str) -> str:
         """The body of a GET. Raises `CannotDecideError` when it does not answer 200."""
@@ -76,18 +88,21 @@ class EngineClient:
 
     async def get_json(self, path: str) -> object:
         """The parsed body of a GET. Raises `CannotDecideError`."""
-        return _parse(await self.get_text(path), origin=f"{self.endpoint.base_url}{path}")
+        return self._parse(await self.get_text(path), origin=f"{self.endpoint.base_url}{path}")
 
     async def post_json(self, path: str, body: Mapping[str, object]) -> tuple[int, object]:
         """Status and parsed body of a POST. Raises `CannotDecideError` when nothing or no JSON comes back."""
         status, text = await self._plain("POST", path, body)
-        return status, _parse(text, origin=f"{self.endpoint.base_url}{path} (HTTP {status})")
+        return status, self._parse(text, origin=f"{self.endpoint.base_url}{path} (HTTP {status})")
 
     async def _plain(self, method: str, path: str, body: Mapping[str, object] | None) -> tuple[int, str]:
         import aiohttp
 
+        limits = aiohttp.ClientTimeout(
+            total=self.time_limit_s, sock_connect=_CONNECT_TIMEOUT_S, sock_read=self.silence_limit_s
+        )
         try:
-            async with self._opened.request(method, path, json=body) as response:
+            async with self._opened.request(method, path, json=body, timeout=limits, allow_redirects=False) as response:
                 content = await response.content.read(_MAX_PLAIN_BYTES)
                 while len(content) < _MAX_PLAIN_BYTES and (more := await response.content.read(_MAX_PLAIN_BYTES)):
                     content += more
@@ -108,58 +123,64 @@ class EngineClient:
         stream: int = 0,
         serial: int = 0,
         intended_s: float | None = None,
+        api: Api = "completions",
+        image: bool = False,
     ) -> Answer:
-        """Send one greedy completion and read its stream to the end; what went wrong is in the row.
+        """Send one greedy request and read what comes to its end; what went wrong is in the row.
 
         `exact_answer` asks for `answer_tokens` tokens whatever the model says (vLLM's `ignore_eos`), so that loads
-        are comparable.
+        are comparable. `image` puts a picture of ours, another for each serial, before a chat's text.
         """
         import aiohttp
 
-        body: dict[str, object] = {
-            "model": self.endpoint.model,
-            "prompt": prompt if isinstance(prompt, str) else list(prompt),
-            "max_tokens": answer_tokens,
-            "temperature": 0,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        if exact_answer:
-            body["ignore_eos"] = True
+        body = request_body(
+            api, prompt, model=self.endpoint.model, answer_tokens=answer_tokens, exact_answer=exact_answer,
+            image_serial=serial if image else None,
+        )  # fmt: skip
         payload = json.dumps(body).encode()
-        reader = StreamReader(stream=stream, serial=serial, intended_s=intended_s, sent_s=self.now())
+        kind = EmbeddingReader if api == "embeddings" else StreamReader
+        reader = kind(
+            stream=stream, serial=serial, intended_s=intended_s, sent_s=self.now(), hidden=self.endpoint.api_key
+        )
         try:
-            async with self._opened.post(
-                "/v1/completions", data=payload, headers={"Content-Type": "application/json"}
-            ) as response:
-                await self._read(response, reader)
-        except aiohttp.ConnectionTimeoutError as error:
+            with Patience(
+                reader, now=self.now, silence_limit_s=self.silence_limit_s, until_s=self.now() + self.time_limit_s
+            ):
+                async with self._opened.post(
+                    PATHS[api], data=payload, headers=_JSON, allow_redirects=False
+                ) as response:
+                    await self._read(response, reader)
+        except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError) as error:
             reader.fail("connect", str(error))
-        except aiohttp.ServerTimeoutError:
-            reader.fail("stalled", f"no byte for {self.silence_limit_s:g} s")
-        except TimeoutError:
-            reader.fail("timeout", f"not finished after {self.time_limit_s:g} s")
-        except aiohttp.ClientConnectorError as error:
-            reader.fail("connect", str(error))
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
             reader.fail("cut", str(error) or type(error).__name__)
         return reader.answer(done_s=self.now())
 
-    async def _read(self, response: ClientResponse, reader: StreamReader) -> None:
+    async def _read(self, response: ClientResponse, reader: StreamReader | EmbeddingReader) -> None:
         if response.status != 200:
             text = (await response.content.read(4096)).decode("utf-8", "replace")
             reader.refuse(response.status, text)
             return
         reader.status = response.status
-        async for chunk in response.content.iter_any():
-            reader.feed(chunk, at_s=self.now())
+        # Not `iter_any`, which costs two more coroutines a read.
+        read, feed, clock, origin_s = response.content.readany, reader.feed, time.monotonic, self.origin_s
+        while chunk := await read():
+            feed(chunk, clock() - origin_s)
+
+    def _parse(self, text: str, *, origin: str) -> object:
+        try:
+            parsed: object = json.loads(text)
+        except ValueError as error:
+            raise CannotDecideError(
+                f"{origin}: not JSON: {masked(text, self.endpoint.api_key)[:80]!a}",
+                remedy="is this an OpenAI-compatible server?",
+            ) from error
+        return parsed
 
 
-def _parse(text: str, *, origin: str) -> object:
-    try:
-        parsed: object = json.loads(text)
-    except ValueError as error:
-        raise CannotDecideError(
-            f"{origin}: not JSON: {text[:80]!a}", remedy="is this an OpenAI-compatible server?"
-        ) from error
-    return parsed
+def _headers(api_key: str | None) -> dict[str, str]:
+    if api_key is None:
+        return {}
+    if not api_key.isascii() or not api_key.isprintable():
+        raise InputError("the engine's API key holds a line break or another character that no header can")
+    return {"Authorization": f"Bearer {api_key}"}

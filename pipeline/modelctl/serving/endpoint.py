@@ -23,6 +23,8 @@ class Endpoint:
     """Longest prompt plus answer in tokens, as the engine says; None when it does not say."""
     socket: Path | None = None
     version: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    """Sent as a bearer token with every request; never shown or written down."""
     managed: bool = False
     """Started by us: its flags are ours, its restarts are seen, its log is kept."""
     flags: Mapping[str, str] = field(default_factory=dict)

@@ -88,7 +88,7 @@ def start_engine(
             keeper.stop()
 
 
-def attach(url: str) -> Endpoint:
+def attach(url: str, *, api_key: str | None = None) -> Endpoint:
     """A running engine at `http(s)://host:port`, a trailing `/v1` taken off; or at `unix:/path/of/socket`.
 
     Raises `InputError` for something that is no URL, `CannotDecideError` when no OpenAI-compatible engine answers
@@ -96,14 +96,16 @@ def attach(url: str) -> Endpoint:
     """
     parts = urlsplit(url)
     if parts.scheme == "unix" and parts.path:
-        where = Endpoint(base_url="http://engine", model="", max_model_len=None, socket=Path(parts.path))
+        where = Endpoint(
+            base_url="http://engine", model="", max_model_len=None, socket=Path(parts.path), api_key=api_key
+        )
         return asyncio.run(describe(where))
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InputError(f"'{url}' is no engine URL", remedy="write http://host:port or unix:/path")
     base = url.rstrip("/").removesuffix("/v1").rstrip("/")
     if urlsplit(base).path:
         raise InputError(f"'{url}' has a path that is not /v1", remedy=f"write {parts.scheme}://{parts.netloc}")
-    return asyncio.run(describe(Endpoint(base_url=base, model="", max_model_len=None)))
+    return asyncio.run(describe(Endpoint(base_url=base, model="", max_model_len=None, api_key=api_key)))
 
 
 class _Keeper:
