@@ -253,9 +253,9 @@ def test_hooks_and_secrets_in_files_that_do_not_parse(tmp_path: Path) -> None:
 
 
 def test_more_text_than_is_held_is_refused_and_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modelctl.scan.code_files.MAX_SOURCE_BYTES", 64)
+    monkeypatch.setattr("modelctl.scan.gathered.MAX_SOURCE_BYTES", 64)
     folder = write(tmp_path / "model", {"a.py": "x = 1\n" * 10, "b.py": "y = 1\n"})
-    gathered = gather(scan_tree(folder))
+    gathered = gather(scan_tree(folder), scratch=tmp_path)
     assert [unit.path for unit in gathered.units] == ["a.py"]
     assert [(item.path, item.rule) for item in gathered.problems] == [("b.py", "unreadable-python")]
 
@@ -273,10 +273,25 @@ def test_files_too_large_for_text_are_named_and_large_weights_are_not(tmp_path: 
         ("model.safetensors", struct.pack("<Q", 64) + b"{" + b" " * 63),
         ("blob", b"x"),
         ("big.json", b"{"),
+        ("chat_template.jinja", b"{{ x }}"),
+        ("tool.yaml", b"a: b"),
     ):
         with (folder / name).open("wb") as stream:
             stream.write(start)
             stream.truncate(50 << 20)
     observation = check(folder)
-    assert [item.split(":")[0] for item in observation.coverage[0].excluded] == ["big.json", "blob"]
-    assert [item.rule for item in observation.findings] == ["code.unreadable-json"]
+    assert [item.split(":")[0] for item in observation.coverage[0].excluded] == [
+        *("big.json", "blob", "chat_template.jinja", "tool.yaml")
+    ]
+    assert [item.rule for item in observation.findings] == [
+        *("code.unreadable-json", "code.template", "code.unreadable-json")
+    ]
+
+
+def test_large_members_of_archives_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modelctl.scan.packed.MAX_MEMBER_BYTES", 5)
+    folder = write(tmp_path / "model", {"a.zip": zipped({"setup.py": "x = 12\n", "weights": "123456", "b": ""})})
+    gathered = gather(scan_tree(folder), scratch=tmp_path)
+    assert [(item.path, item.rule) for item in gathered.problems] == [("a.zip", "unreadable-python")]
+    assert gathered.problems[0].detail.startswith("a.zip!setup.py: over ")
+    assert gathered.unread == ["a.zip: members of over 4194304 bytes that were not looked at for code: 1"]

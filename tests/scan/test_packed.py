@@ -1,7 +1,8 @@
-"""Small members of archives are read, large ones passed by, and what can't be read is told."""
+"""Small members of archives are read at any depth, large ones named, and what can't be read is told."""
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 import zipfile
@@ -10,51 +11,70 @@ from pathlib import Path
 import pytest
 
 from modelctl.scan import packed
-from modelctl.scan.packed import UnopenedError, small_members
+from modelctl.scan.packed import MAX_DEPTH, Found, small_members
+from tests.scan.test_containers import tarred, zipped
+
+
+def read(folder: Path, content: bytes) -> tuple[list[Found], list[str]]:
+    """The members of a file, and what is told of it."""
+    path, told = folder / "a.bin", []
+    path.write_bytes(content)
+    found = list(small_members(path, scratch=folder, unread=told.append))
+    return found, told
 
 
 def test_members_of_zip_and_tar(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "a.whl", "w") as archive:
-        archive.writestr("x/y.py", "1")
+    assert read(tmp_path, zipped({"x/y.py": b"1"})) == ([("x/y.py", b"1")], [])
     for mode in ("w", "w:gz", "w:bz2", "w:xz"):
-        with tarfile.open(tmp_path / "a.tar", mode) as made:
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode=mode) as made:
             info = tarfile.TarInfo("z.py")
             info.size = 1
             made.addfile(info, io.BytesIO(b"2"))
-        assert list(small_members(tmp_path / "a.tar")) == [("z.py", b"2")]
-    assert list(small_members(tmp_path / "a.whl")) == [("x/y.py", b"1")]
+        found, told = read(tmp_path, stream.getvalue())
+        assert found[-1] == ("z.py" if mode == "w" else "content!z.py", b"2")
+        assert not told
 
 
-def test_large_members_are_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archives_inside_archives_are_looked_into(tmp_path: Path) -> None:
+    content = zipped({"b.tar.gz": gzip.compress(tarred({"c.whl": zipped({"d.py": b"1"})}))})
+    assert ("b.tar.gz!content!c.whl!d.py", b"1") in read(tmp_path, content)[0]
+    for _ in range(MAX_DEPTH):
+        content = zipped({"a": content}, method=zipfile.ZIP_STORED)
+    assert "nested more than 5 deep" in read(tmp_path, content)[1][0]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_large_members_come_without_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: int) -> None:
     monkeypatch.setattr(packed, "MAX_MEMBER_BYTES", 10)
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        archive.writestr("weights", b"x" * 11)
-        archive.writestr("code", b"y")
-    assert list(small_members(tmp_path / "a.zip")) == [("code", b"y")]
+    found, told = read(tmp_path, zipped({"weights": b"x" * 11, "code": b"y"}, method=method))
+    assert (found, told) == ([("weights", None), ("code", b"y")], [])
+    assert read(tmp_path, gzip.compress(b"x" * 11)) == ([("content", None)], [])
 
 
 def test_too_much_is_told_and_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        for number in range(4):
-            archive.writestr(str(number), b"x" * 10)
-    monkeypatch.setattr(packed, "MAX_MEMBERS", 3)
-    with pytest.raises(UnopenedError, match="4 members"):
-        list(small_members(tmp_path / "a.zip"))
+    content = zipped({str(number): b"x" * 10 for number in range(4)})
+    with monkeypatch.context() as patch:
+        patch.setattr(packed, "MAX_MEMBERS", 3)
+        assert "over 3 members" in read(tmp_path, content)[1][0]
     monkeypatch.setattr(packed, "MAX_TOTAL_BYTES", 15)
-    with pytest.raises(UnopenedError, match="more than is read"):
-        list(small_members(tmp_path / "a.zip"))
+    found, told = read(tmp_path, content)
+    assert found == [("0", b"x" * 10)]
+    assert "15 bytes" in told[0]
 
 
 def test_other_files_have_no_members(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"hello\n" * 200)
-    (tmp_path / "b").write_bytes(b"")
-    assert [*small_members(tmp_path / "a.txt"), *small_members(tmp_path / "b")] == []
+    assert read(tmp_path, b"hello\n" * 200) == ([], [])
+    assert read(tmp_path, b"") == ([], [])
 
 
-def test_a_broken_archive_is_told(tmp_path: Path) -> None:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
-        archive.writestr("a", b"content")
-    (tmp_path / "a.zip").write_bytes(stream.getvalue().replace(b"content", b"CONTENT"))
-    with pytest.raises(UnopenedError, match="CRC"):
-        list(small_members(tmp_path / "a.zip"))
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (zipped({"a": b"content"}, method=zipfile.ZIP_STORED).replace(b"content", b"CONTENT"), "a: its 7 bytes"),
+        (gzip.compress(b"content" * 99)[:-20], "content: broken data"),
+        (b"7z\xbc\xaf\x27\x1c" + bytes(99), "a 7z archive, which is not opened here"),
+    ],
+)
+def test_what_can_not_be_read_is_told(tmp_path: Path, content: bytes, words: str) -> None:
+    assert read(tmp_path, content)[1][0].startswith(words)

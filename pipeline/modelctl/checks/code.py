@@ -19,7 +19,8 @@ from modelctl import worker
 from modelctl.checks.base import CheckContext, CheckLimits, Coverage, Finding, Measurement, Observation, Undecided
 from modelctl.errors import CannotDecideError
 from modelctl.scan.bandit_run import LEVELS, Bandit, Level, run_bandit
-from modelctl.scan.code_files import Gathered, Unit, gather
+from modelctl.scan.code_files import gather
+from modelctl.scan.gathered import Gathered, Unit
 
 WORKER_MEMORY_BYTES = 4 << 30
 ALWAYS_REFUSED = frozenset({"B102", "B307", "B602", "B604", "B605", "B606", "B609"})
@@ -76,7 +77,7 @@ class Code:
         tree = context.tree
         with context.progress.task("look for code", total=tree.size_bytes, unit="bytes") as task:
             try:
-                gathered = gather(tree, advance=task.advance)
+                gathered = gather(tree, scratch=context.workdir, advance=task.advance)
             except OSError as error:
                 raise CannotDecideError(
                     f"{error.filename}: {error.strerror}", remedy="make the file readable"

@@ -1,88 +1,87 @@
-"""Small members of archives, for whoever looks for code: zip and tar files, plain or compressed, wheels and eggs among
-them.
+"""Small members of archives, for whoever looks for code, at any depth that the malware check follows by default.
 
-Nothing is written to disk. Members over the limit are passed by: they are weights, and the malware check looks into
-them. What could not be looked into is told, never left out.
+Members over the limit come without their content: they are weights, and the malware check looks into them. What could
+not be looked into is told.
 """
 
 from __future__ import annotations
 
-import tarfile
-import zipfile
-import zlib
-from collections.abc import Iterator
-from lzma import LZMAError
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+
+from modelctl.scan.containers import Budget, BudgetError, Member, identify, unpack
+from modelctl.scan.content import CHUNK_BYTES, Content, Extent, UnreadableError
 
 MAX_MEMBER_BYTES = 4 << 20
 MAX_MEMBERS = 20_000
-MAX_TOTAL_BYTES = 512 << 20
-"""Of all members that are read; a tar file is also read no further than this many times four, unpacked."""
-_BROKEN = (
-    OSError, EOFError, zlib.error, LZMAError, zipfile.BadZipFile, tarfile.TarError, ValueError, RuntimeError,
-    NotImplementedError, IndexError,
-)  # fmt: skip
-"""What the standard library raises for broken archives; RuntimeError for an encrypted member."""
+MAX_TOTAL_BYTES = 2 << 30
+"""What is unpacked of one file, all levels together."""
+MAX_DEPTH = 5
 
 
-class UnopenedError(Exception):
-    """An archive, or the rest of one, that was not looked into; the message says why."""
+Found = tuple[str, bytes | None]
+"""Name and content of a member; None for one of over 4 MiB."""
 
 
-def small_members(location: Path) -> Iterator[tuple[str, bytes]]:
-    """(name, content) of every member of up to 4 MiB; none for a file that is no archive.
+def small_members(location: Path, *, scratch: Path, unread: Callable[[str], None]) -> Iterator[Found]:
+    """Every member of an archive; none for a file that is no archive. `unread` is told, in a sentence each, what could
+    not be looked at.
 
-    Raises `UnopenedError` after the members that could be read.
+    Raises `OSError` of the file, `CannotDecideError` when the scratch folder is full.
     """
-    try:
-        if zipfile.is_zipfile(location):
-            yield from _of_zip(location)
-        elif _may_be_tar(location):
-            yield from _of_tar(location)
-    except _BROKEN as error:
-        raise UnopenedError(f"an archive that can't be read to its end: {str(error)[:120]}") from error
+    with location.open("rb", buffering=0) as file:
+        inside = _Inside(scratch, unread)
+        try:
+            yield from inside.look(Extent.of_file(file), "", 0)
+        except BudgetError:
+            unread(f"not looked for code to its end: over {MAX_MEMBERS} members or {MAX_TOTAL_BYTES} bytes unpacked")
 
 
-def _of_zip(location: Path) -> Iterator[tuple[str, bytes]]:
-    budget = MAX_TOTAL_BYTES
-    with zipfile.ZipFile(location) as archive:
-        members = archive.infolist()
-        for info in members[:MAX_MEMBERS]:
-            if info.is_dir() or info.file_size > MAX_MEMBER_BYTES:
-                continue
-            with archive.open(info) as stream:
-                content = stream.read(MAX_MEMBER_BYTES + 1)
-            budget = _spend(budget, len(content))
-            yield info.filename, content[:MAX_MEMBER_BYTES]
-        if len(members) > MAX_MEMBERS:
-            raise UnopenedError(f"{len(members)} members, of which {MAX_MEMBERS} were looked at")
+class _Inside:
+    """All levels of one file."""
 
+    def __init__(self, scratch: Path, unread: Callable[[str], None]) -> None:
+        self._budget = Budget(unpacked_bytes=MAX_TOTAL_BYTES, members=MAX_MEMBERS)
+        self._scratch = scratch
+        self._unread = unread
 
-def _of_tar(location: Path) -> Iterator[tuple[str, bytes]]:
-    budget, passed = MAX_TOTAL_BYTES, 4 * MAX_TOTAL_BYTES
-    with tarfile.open(location, "r|*") as archive:
-        for number, info in enumerate(archive):
-            if number == MAX_MEMBERS:
-                raise UnopenedError(f"more than {MAX_MEMBERS} members")
-            passed = _spend(passed, max(info.size, 0))
-            stream: IO[bytes] | None = archive.extractfile(info) if info.isreg() else None
-            if stream is not None and info.size <= MAX_MEMBER_BYTES:
-                content = stream.read(MAX_MEMBER_BYTES)
-                budget = _spend(budget, len(content))
-                yield info.name, content
+    def look(self, content: Content, where: str, depth: int) -> Iterator[Found]:
+        """The members of one content. Raises `BudgetError`."""
+        try:
+            kind = identify(content)
+            if kind is None:
+                return
+            if depth == MAX_DEPTH:
+                raise UnreadableError(f"archives nested more than {depth} deep")
+            for found in unpack(content, kind, budget=self._budget, scratch=self._scratch):
+                if isinstance(found, Member):
+                    yield from self._member(found, f"{where}!{found.name}" if where else found.name, depth)
+                elif found.rule == "archive":
+                    self._tell(where, found.detail)
+        except BudgetError:
+            raise
+        except UnreadableError as error:
+            self._tell(where, str(error))
 
+    def _member(self, member: Member, name: str, depth: int) -> Iterator[Found]:
+        promised = member.content.size if member.entry is None else member.entry.size
+        if promised > MAX_MEMBER_BYTES:
+            yield name, None
+            if not isinstance(member.content, Extent):
+                return
+        else:
+            content = bytearray()
+            stream = member.first_reading(self._budget)
+            try:
+                while part := stream.read(CHUNK_BYTES):
+                    if len(content) <= MAX_MEMBER_BYTES:
+                        content += part
+            except BudgetError:
+                raise
+            except UnreadableError as error:
+                self._tell(name, str(error))
+            yield name, None if len(content) > MAX_MEMBER_BYTES else bytes(content)
+        yield from self.look(member.content, name, depth + 1)
 
-def _spend(budget: int, size: int) -> int:
-    if size > budget:
-        raise UnopenedError("it holds more than is read for code")
-    return budget - size
-
-
-def _may_be_tar(location: Path) -> bool:
-    """By the first bytes: a tar header, or a compressor's magic with a tar inside."""
-    try:
-        with tarfile.open(location, "r|*") as archive:
-            return archive.next() is not None
-    except _BROKEN:
-        return False
+    def _tell(self, where: str, reason: str) -> None:
+        self._unread(f"{where}: {reason}" if where else reason)

@@ -23,7 +23,8 @@ _REACHING_OUT = frozenset(
     }
 )
 """Operations that a finding names when a graph has them."""
-_MACH_O = (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xfe\xed\xfa\xcf", b"\xfe\xed\xfa\xce")
+MACHINE_CODE = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xfe\xed\xfa\xcf", b"\xfe\xed\xfa\xce")
+"""How programs and libraries begin: ELF, and Mach-O of either width and byte order."""
 _LEAVES = re.compile(r"^[/\\]|^[A-Za-z]:|(^|[/\\])\.\.([/\\]|$)|\0")
 _MAX_DEPTH = 60
 """Messages within messages: three for each graph inside a graph, of which real models of speech have five and more."""
@@ -56,7 +57,7 @@ def inspect(content: Content, name: str, *, in_archive: bool) -> Iterator[Reason
 
 
 def _is_machine_code(content: Content, head: bytes) -> bool:
-    if head.startswith((b"\x7fELF", *_MACH_O)):
+    if head.startswith(MACHINE_CODE):
         return True
     if not head.startswith(b"MZ") or len(head) < 64:
         return False
