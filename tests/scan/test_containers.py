@@ -7,6 +7,7 @@ import errno
 import gzip
 import io
 import lzma
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -153,6 +154,26 @@ def test_the_budget_counts_members(tmp_path: Path) -> None:
 def test_a_stream_that_is_cut_off_is_broken(tmp_path: Path, kind: Kind) -> None:
     path = put(tmp_path, PACKED[kind][: len(PACKED[kind]) // 2])
     assert list(members(path, budget(), tmp_path).values()) == ["unreadable"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PACKED if kind not in ("zip", "tar")])
+def test_bytes_behind_a_packed_stream_are_told(tmp_path: Path, kind: Kind) -> None:
+    assert "unreadable" in members(put(tmp_path, PACKED[kind] + b"hidden"), budget(), tmp_path).values()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_bytes_behind_the_packed_bytes_of_a_member_are_told(tmp_path: Path, method: int) -> None:
+    honest = zipped({"a": CONTENT}, method=method)
+    assert members(put(tmp_path, honest), budget(), tmp_path) == {"a": CONTENT}
+    hidden = 6
+    at = honest.index(b"PK\1\2")
+    longer = bytearray(honest[:at] + bytes(hidden) + honest[at:])
+    size = struct.unpack_from("<L", honest, 18)[0] + hidden
+    struct.pack_into("<L", longer, 18, size)
+    struct.pack_into("<L", longer, at + hidden + 20, size)
+    struct.pack_into("<L", longer, len(longer) - 6, at + hidden)
+    found = members(put(tmp_path, bytes(longer)), budget(), tmp_path)
+    assert list(found) == ["a: bytes behind the end of its packed data belong to nothing"]
 
 
 def test_what_can_be_read_of_a_stream_that_is_cut_off_can_be_looked_into(tmp_path: Path) -> None:

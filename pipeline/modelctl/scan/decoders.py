@@ -34,6 +34,12 @@ class _Decompressor(Protocol):
     @property
     def eof(self) -> bool: ...
 
+    @property
+    def needs_input(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
     def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
@@ -43,7 +49,7 @@ def decode_stream(kind: StreamKind, raw: BinaryIO) -> Readable:
         case "gzip":
             return _Guarded(gzip.GzipFile(fileobj=raw))
         case "bzip2":
-            return _Guarded(bz2.BZ2File(raw))
+            return _Members(raw, bz2.BZ2Decompressor)
         case "xz":
             return _Members(raw, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MAX_LZMA_MEMORY))
         case "lzma":
@@ -115,8 +121,8 @@ class _Members:
         while True:
             if self._state is not None and self._state.eof:
                 if self._single:
-                    return b""
-                self._packed = getattr(self._state, "unused_data", b"") or self._raw.read(_PACKED_BYTES)
+                    return _require_end(self._state.unused_data, self._raw)
+                self._packed = self._state.unused_data or self._raw.read(_PACKED_BYTES)
                 while self._packed and not self._packed.strip(b"\0"):  # xz files are padded with zeros
                     self._packed = self._raw.read(_PACKED_BYTES)
                 if not self._packed:
@@ -125,7 +131,7 @@ class _Members:
                 self._state = None
             if self._state is None:
                 self._state = self._start()
-            if not self._packed and getattr(self._state, "needs_input", True):
+            if not self._packed and self._state.needs_input:
                 self._packed = self._raw.read(_PACKED_BYTES)
                 if not self._packed:
                     raise EOFError("the stream ends early")
@@ -153,4 +159,11 @@ class _Zlib:
                     raise EOFError("the stream ends early")
         except (zlib.error, EOFError) as error:
             raise UnreadableError(f"broken data: {error}") from error
-        return b""
+        return _require_end(self._state.unused_data, self._raw)
+
+
+def _require_end(unused: bytes, raw: BinaryIO) -> bytes:
+    """Nothing, at the end of a packed stream. Raises `UnreadableError` for what lies behind it."""
+    if unused or raw.read(1):
+        raise UnreadableError("bytes behind the end of its packed data belong to nothing")
+    return b""
