@@ -50,7 +50,7 @@ def test_live_figures_come_every_second(tmp_path: Path) -> None:
 
 
 def test_a_dead_engine_ends_the_load_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modelctl.serving.load.RETRY_S", 0.02)
+    monkeypatch.setattr("modelctl.serving.closed_loop.RETRY_S", 0.02)
     with FaultEngine(tmp_path, Faults(dies_at=40)) as engine:
         result = load(engine, dataclasses.replace(PLAN, duration_s=30.0))
     assert "takes no connections" in (result.gave_up or "")

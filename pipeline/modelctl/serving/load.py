@@ -1,44 +1,30 @@
-"""A closed loop: N streams that each send the next request when the last one is answered, for T seconds after a ramp.
+"""Puts a load on an engine and watches both sides while it lasts.
 
-Streams start one after the other over the ramp, since a burst at the start queues with good reason. Requests under
-way at the end are finished. The client watches itself: late event loops and streams that were not kept busy are the
-client's fault, not the model's.
+A closed loop keeps N streams busy, an open loop sends at a rate; requests under way at the end are finished. Streams
+start one after the other over the ramp, since a burst at the start queues with good reason. The client watches itself:
+late event loops, a core that is used up and streams that were not kept busy are the client's fault, not the model's.
 """
 
 from __future__ import annotations
 
-import array
 import asyncio
-import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from modelctl.serving.answers import RequestRow, percentile
 from modelctl.serving.client import EngineClient
+from modelctl.serving.driving import drive
 from modelctl.serving.metrics import EngineMetrics, Scraper, fetch_metrics
+from modelctl.serving.plan import LoadPlan, process_count
+from modelctl.serving.processes import LoadProcesses
 from modelctl.serving.prompts import PromptMaker
+from modelctl.serving.shares import Counts, Driven, Share, merged
 
-_LAG_INTERVAL_S = 0.05
-RETRY_S = 1.0
-"""Pause of a stream after a failure, in seconds."""
-_GIVE_UP_AFTER = 3
+__all__ = ["LoadPlan", "LoadResult", "Tick", "run_load"]
+
+ValueT = TypeVar("ValueT")
 _TICK_S = 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoadPlan:
-    """How much load: lengths in tokens, times in seconds."""
-
-    streams: int
-    duration_s: float
-    """After the ramp."""
-    ramp_s: float
-    prompt_tokens: int
-    answer_tokens: int
-    scrape_s: float
-    exact_answer: bool
-    first_serial: int = 0
-    """Number of the first prompt; loads on one engine that must not share prompts begin far apart."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +45,7 @@ class LoadResult:
     plan: LoadPlan
     rows: tuple[RequestRow, ...]
     gaps_s: Sequence[float]
-    """Inter-chunk latencies of all good answers."""
+    """Inter-chunk latencies of all good answers, evenly thinned beyond some millions."""
     before: EngineMetrics | None
     readings: tuple[EngineMetrics, ...]
     missed_readings: int
@@ -68,8 +54,11 @@ class LoadResult:
     steady_s: float
     ended_s: float
     loop_lag_p99_s: float
+    """Of the process that was latest."""
     gave_up: str | None
     """Why the load ended early, when the engine took no more connections."""
+    cpu_shares: tuple[float, ...] = ()
+    """Of a core, by process of the client."""
 
     @property
     def achieved_streams(self) -> float:
@@ -80,111 +69,94 @@ class LoadResult:
         busy = sum(max(0.0, min(row.done_s, self.ended_s) - max(row.sent_s, self.steady_s)) for row in self.rows)
         return busy / width
 
+    @property
+    def not_sent(self) -> int:
+        """Requests of an open loop that the client had no room for."""
+        return sum(row.failure == "not-sent" for row in self.rows)
 
-@dataclass(kw_only=True)
-class _State:
-    serials: itertools.count[int]
-    rows: list[RequestRow] = field(default_factory=list)
-    gaps: array.array[float] = field(default_factory=lambda: array.array("f"))
-    lags: array.array[float] = field(default_factory=lambda: array.array("f"))
-    failed: int = 0
-    gave_up: str | None = None
+    @property
+    def late_p99_s(self) -> float | None:
+        """How long after its time a request was sent (99th percentile)."""
+        return percentile([row.sent_s - row.intended_s for row in self.rows], 0.99)
 
 
 async def run_load(
     client: EngineClient, prompts: PromptMaker, plan: LoadPlan, *, on_tick: Callable[[Tick], None]
 ) -> LoadResult:
-    """Put the load on and wait for its end; `on_tick` is called once a second."""
-    state = _State(serials=itertools.count(plan.first_serial))
-    before = await fetch_metrics(client)
-    started = client.now()
-    async with Scraper(client, interval_s=plan.scrape_s) as scraper:
-        helpers = [
-            asyncio.create_task(_watch_lag(client, state)),
-            asyncio.create_task(_tick(client, scraper, state, started, on_tick)),
-        ]
-        streams = [
-            asyncio.create_task(_stream(client, prompts, plan, state, number, started))
-            for number in range(plan.streams)
-        ]
-        try:
-            await asyncio.gather(*streams)
-        finally:
-            for task in (*streams, *helpers):
-                task.cancel()
-            ended = await asyncio.gather(*streams, *helpers, return_exceptions=True)
-        for outcome in ended:
-            if isinstance(outcome, Exception):
-                raise outcome
+    """Put the load on and wait for its end; `on_tick` is called once a second.
+
+    Raises `CannotDecideError` when a process of the load generator can't be started or dies.
+    """
+    count = process_count(plan)
+    if count == 1:
+        driven = Driven()
+        before = await fetch_metrics(client)
+        started = client.now()
+        async with Scraper(client, interval_s=plan.scrape_s) as scraper:
+            load = drive(client, prompts, plan, Share(), driven, started_s=started)
+            await _watched(load, lambda: [driven.counts], client, scraper, started, on_tick)
+        shares = [driven]
+    else:
+        async with LoadProcesses(client, prompts, plan, count) as processes:
+            before = await fetch_metrics(client)
+            started = processes.start()
+            async with Scraper(client, interval_s=plan.scrape_s) as scraper:
+                shares = await _watched(processes.result(), lambda: processes.counts, client, scraper, started, on_tick)
     after = await fetch_metrics(client)
     return LoadResult(
         plan=plan,
-        rows=tuple(state.rows),
-        gaps_s=state.gaps,
+        rows=tuple(sorted((row for share in shares for row in share.rows), key=lambda row: row.done_s)),
+        gaps_s=merged([share.gaps for share in shares]),
         before=before,
         readings=tuple(scraper.readings),
         missed_readings=scraper.missed,
         after=after,
         started_s=started,
         steady_s=started + plan.ramp_s,
-        ended_s=started + plan.ramp_s + plan.duration_s,
-        loop_lag_p99_s=percentile(state.lags, 0.99) or 0.0,
-        gave_up=state.gave_up,
+        ended_s=started + plan.end_s,
+        loop_lag_p99_s=max(percentile(share.lags, 0.99) or 0.0 for share in shares),
+        gave_up=next((share.gave_up for share in shares if share.gave_up is not None), None),
+        cpu_shares=tuple(share.cpu_share for share in shares),
     )
 
 
-async def _stream(
-    client: EngineClient, prompts: PromptMaker, plan: LoadPlan, state: _State, number: int, started: float
-) -> None:
-    begin = started + plan.ramp_s * number / plan.streams
-    end = started + plan.ramp_s + plan.duration_s
-    await asyncio.sleep(max(0.0, begin - client.now()))
-    intended = begin
-    refused = 0
-    while client.now() < end and state.gave_up is None:
-        serial = next(state.serials)
-        prompt = prompts.make(serial, plan.prompt_tokens)
-        answer = await client.complete(
-            prompt.content,
-            answer_tokens=plan.answer_tokens,
-            exact_answer=plan.exact_answer,
-            stream=number,
-            serial=serial,
-            intended_s=intended,
-        )
-        state.rows.append(answer.row)
-        intended = answer.row.done_s
-        if answer.row.failure is None:
-            refused = 0
-            state.gaps.extend(answer.gaps_s)
-            continue
-        state.failed += 1
-        refused = refused + 1 if answer.row.failure == "connect" else 0
-        if refused >= _GIVE_UP_AFTER:
-            state.gave_up = f"the engine takes no connections: {answer.row.detail}"
-        # A failed answer comes at once; without a pause one dead engine would make a hundred thousand rows.
-        await asyncio.sleep(RETRY_S)
-        intended = client.now()
-
-
-async def _watch_lag(client: EngineClient, state: _State) -> None:
-    while True:
-        due = client.now() + _LAG_INTERVAL_S
-        await asyncio.sleep(_LAG_INTERVAL_S)
-        state.lags.append(client.now() - due)
+async def _watched(
+    load: Coroutine[object, object, ValueT],
+    counts: Callable[[], Sequence[Counts]],
+    client: EngineClient,
+    scraper: Scraper,
+    started_s: float,
+    on_tick: Callable[[Tick], None],
+) -> ValueT:
+    """Wait for the load; an error in showing it is an error of the load."""
+    running = asyncio.create_task(load)
+    ticking = asyncio.create_task(_tick(counts, client, scraper, started_s, on_tick))
+    try:
+        await asyncio.wait((running, ticking), return_when=asyncio.FIRST_COMPLETED)
+        if ticking.done():
+            ticking.result()
+        return await running
+    finally:
+        for task in (running, ticking):
+            task.cancel()
+        await asyncio.gather(running, ticking, return_exceptions=True)
 
 
 async def _tick(
-    client: EngineClient, scraper: Scraper, state: _State, started: float, on_tick: Callable[[Tick], None]
+    counts: Callable[[], Sequence[Counts]],
+    client: EngineClient,
+    scraper: Scraper,
+    started_s: float,
+    on_tick: Callable[[Tick], None],
 ) -> None:
     while True:
         await asyncio.sleep(_TICK_S)
-        latest = scraper.readings[-1] if scraper.readings else None
+        known = counts()
         on_tick(
             Tick(
-                elapsed_s=client.now() - started,
-                answered=len(state.rows) - state.failed,
-                failed=state.failed,
-                metrics=latest,
+                elapsed_s=client.now() - started_s,
+                answered=sum(each.answered for each in known),
+                failed=sum(each.failed for each in known),
+                metrics=scraper.readings[-1] if scraper.readings else None,
             )
         )
