@@ -1,6 +1,7 @@
 """A small OpenAI-compatible engine with settable faults: the misbehaviour that a real engine shows only on a bad day.
 
-It tokenises by words, streams words, keeps vLLM's metrics and does exactly one thing wrong when a fault is set.
+It tokenises by words, streams words, keeps vLLM's metrics and does exactly one thing wrong when a fault is set. With
+a code that its prompt has said before it goes on, as a model would.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class Faults:
 
     dies_at: int | None = None
     """The engine ends when a request of this length comes, and answers nobody any more."""
+    dies_between: tuple[int, int] | None = None
+    """The same for lengths from the one to the other."""
     rejects_over: int | None = None
     """400 for anything longer, whatever the stated maximum says."""
     fails_over: int | None = None
@@ -61,6 +64,12 @@ class Faults:
     no_tokenize: bool = False
     cached_share: float = 0.0
     """Prefix cache hits among queries."""
+    mixes_up_over_streams: int | None = None
+    """Answers go on with the prompt of another request while more than so many run."""
+    loses_over_streams: int | None = None
+    """Answers do not go on with their prompt while more than so many run."""
+    never_copies: bool = False
+    """No answer goes on with its prompt: a model too small for it."""
     miscounts: float = 1.0
     """What the server's token counter says, against what it sent."""
 
@@ -88,6 +97,7 @@ class FaultEngine:
         self.started_at = time.time()
         self._vocabulary: dict[str, int] = {}
         self._running: dict[int, int] = {}
+        self._prompts: dict[int, list[int]] = {}
         self._slots: asyncio.Semaphore | None = None
         self._waiting = 0
         self._totals = dict.fromkeys(("generation", "prompt", "preemptions", "queries", "hits"), 0.0)
@@ -166,7 +176,10 @@ class FaultEngine:
         prompt = body["prompt"] if isinstance(body["prompt"], list) else self._ids(body["prompt"])
         length = len(prompt) + body["max_tokens"]
         faults = self.faults
-        if faults.dies_at is not None and length >= faults.dies_at and self._stop is not None:
+        deadly = faults.dies_at is not None and length >= faults.dies_at
+        if faults.dies_between is not None:
+            deadly = faults.dies_between[0] <= length <= faults.dies_between[1]
+        if deadly and self._stop is not None:
             self._stop.set()
             await asyncio.sleep(5)
         over = length > self.max_model_len and not faults.accepts_over_maximum
@@ -185,12 +198,14 @@ class FaultEngine:
                 return await self._stream(request, key, prompt, body["max_tokens"])
         finally:
             self._running.pop(key, None)
+            self._prompts.pop(key, None)
 
     async def _stream(
         self, request: web.Request, key: int, prompt: list[int], answer_tokens: int
     ) -> web.StreamResponse:
         faults = self.faults
         self._running[key] = len(prompt)
+        self._prompts[key] = prompt
         self._totals["prompt"] += len(prompt)
         self._totals["queries"] += len(prompt)
         self._totals["hits"] += len(prompt) * faults.cached_share
@@ -201,6 +216,7 @@ class FaultEngine:
             await response.write(b"data: " + json.dumps(event).encode() + b"\n\n")
 
         await send({"choices": [{"index": 0, "text": "", "finish_reason": None}]})
+        copied: list[str] | None = None
         for number in range(answer_tokens):
             await asyncio.sleep(self.token_s)
             if faults.stalls_after is not None and number >= faults.stalls_after:
@@ -213,11 +229,13 @@ class FaultEngine:
                 self._totals["preemptions"] += 1
             self._running[key] += 1
             self._totals["generation"] += faults.miscounts
-            word = (
-                "!"
-                if self._babbles(len(prompt))
-                else f" {WORDS[(sum(prompt[-8:]) * 7 + number * number) % len(WORDS)]}"
-            )
+            copied = self._copied(key) if copied is None else copied
+            if self._babbles(len(prompt)):
+                word = "!"
+            elif number < len(copied):
+                word = f" {copied[number]}"
+            else:
+                word = f" {WORDS[(sum(prompt[-8:]) * 7 + number * number) % len(WORDS)]}"
             await send({"choices": [{"index": 0, "text": word, "finish_reason": None}]})
         await send({"choices": [{"index": 0, "text": "", "finish_reason": "length"}]})
         if not faults.no_usage:
@@ -225,6 +243,20 @@ class FaultEngine:
         if not faults.no_done:
             await response.write(b"data: [DONE]\n\n")
         return response
+
+    def _copied(self, key: int) -> list[str]:
+        """What stood behind the prompt's last words before, if the prompt ends as prompts with a code do."""
+        faults, running = self.faults, len(self._running)
+        prompt = self._prompts[key]
+        if faults.mixes_up_over_streams is not None and running > faults.mixes_up_over_streams:
+            prompt = next(other for name, other in self._prompts.items() if name != key)
+        lost = faults.loses_over_streams is not None and running > faults.loses_over_streams
+        if faults.never_copies or lost or prompt[-1] != self._vocabulary.get('"'):
+            return []
+        words = list(self._vocabulary)
+        quoted = (place for place, word in enumerate(prompt) if words[word].startswith('"') and words[word] != '"')
+        found = next(quoted, None)
+        return [] if found is None else [words[word].strip('".') for word in prompt[found : found + 3]]
 
     def _babbles(self, prompt_tokens: int) -> bool:
         faults = self.faults

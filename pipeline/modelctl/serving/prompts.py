@@ -117,10 +117,10 @@ class PromptMaker:
 
 async def prompt_maker(client: EngineClient, *, seed: int) -> PromptMaker:
     """Learn how the engine counts tokens. Raises `CannotDecideError` when it neither tokenises nor reports usage."""
-    start = await _tokenize(client, "", special=True)
+    start = await tokenize(client, "", special=True)
     if start is not None:
         texts = [phrase for choices in PHRASES for phrase in choices]
-        parts = await asyncio.gather(*(_tokenize(client, text, special=False) for text in texts))
+        parts = await asyncio.gather(*(tokenize(client, text, special=False) for text in texts))
         phrases = {text: part for text, part in zip(texts, parts, strict=True) if part}
         if len(phrases) == len(texts):
             return PromptMaker(seed=seed, start=start, phrases=phrases)
@@ -145,7 +145,7 @@ def _words(phrases: Iterator[str], count: int) -> str:
     return " ".join(words[:count])
 
 
-async def _tokenize(client: EngineClient, text: str, *, special: bool) -> tuple[int, ...] | None:
+async def tokenize(client: EngineClient, text: str, *, special: bool) -> tuple[int, ...] | None:
     """The ids of a text, or None when the engine has no /tokenize."""
     try:
         status, answer = await client.post_json(
