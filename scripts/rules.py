@@ -16,7 +16,10 @@ PACKAGE = Path(__file__).resolve().parent.parent / "pipeline" / "modelctl"
 MAKERS = {"find", "problem", "_problem", "finding", "_finding"}
 SHARED = {
     "checks/stress/judge.py": ("concurrency",),
-    "checks/stress/lengths.py": ("long-context",),
+    "checks/stress/crosstalk.py": ("concurrency",),
+    "checks/stress/seats.py": ("concurrency",),
+    "checks/stress/length": ("long-context",),
+    "checks/stress/over_maximum.py": ("long-context",),
     "checks/stress/": ("long-context", "concurrency"),
     "tokenization/": ("tokenizer",),
     "accuracy/": ("quantization",),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,10 +9,13 @@ import pytest
 
 from modelctl.checks.base import Observation
 from modelctl.checks.concurrency import CHECK, ConcurrencyLimits
+from modelctl.checks.stress.knee import measure_sweep, sweep_plan
+from modelctl.checks.stress.session import Notes
 from modelctl.errors import CannotDecideError
 from modelctl.model.release import Serving
 from modelctl.serving.command import gpu_devices
 from modelctl.serving.engine import EngineRefusedError
+from modelctl.serving.sweep_run import SweepResult
 from tests.support.engine import FaultEngine, Faults, fault_engine
 from tests.support.models import tiny_llama
 from tests.support.stress import KeptEvidence, measured, observe, reasons, rules
@@ -27,7 +31,10 @@ LIMITS = ConcurrencyLimits(
     scrape_s=0.05,
     min_achieved_share=0.5,
     max_client_lag_s=2,
+    code_requests=0,
+    sweep_streams=(),
 )
+CODES = LIMITS.model_copy(update={"code_requests": 2})
 SERVING = Serving(max_model_len=512, max_num_seqs=128)
 
 
@@ -35,7 +42,7 @@ SERVING = Serving(max_model_len=512, max_num_seqs=128)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault engine dies at once; nothing is gained by waiting for it."""
     monkeypatch.setattr("modelctl.checks.stress.session.DYING_S", 0.1)
-    monkeypatch.setattr("modelctl.serving.load.RETRY_S", 0.05)
+    monkeypatch.setattr("modelctl.serving.closed_loop.RETRY_S", 0.05)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +72,7 @@ def test_a_good_engine_passes_with_its_figures(tmp_path: Path, model: Path) -> N
     ttft = next(item for item in seen.measurements if item.name == "ttft-p95")
     assert ttft.parameters["streams"] == 8
     assert ttft.parameters["prompt_tokens"] == 64
-    assert set(evidence.files) == {"requests.jsonl.gz"}
+    assert set(evidence.files) == {"requests.jsonl.gz", "metrics.jsonl.gz"}
 
 
 @pytest.mark.parametrize(
@@ -106,6 +113,74 @@ def test_fewer_waiting_than_the_limit_pass_and_as_many_do_not(run: object) -> No
 def test_babble_that_is_the_same_alone_is_the_models_habit(run: object) -> None:
     assert callable(run)
     assert rules(run(babbles_always=True)) == []
+
+
+def test_every_answer_has_the_code_of_its_own_prompt(run: object) -> None:
+    assert callable(run)
+    seen = run(CODES)
+    assert (rules(seen), reasons(seen)) == ([], "")
+    assert measured(seen, "own-code-share") == 1
+    assert (measured(seen, "mixed-up-answers"), measured(seen, "lost-codes-share")) == (0, 0)
+
+
+def test_an_answer_with_another_prompts_code_is_cross_talk(run: object) -> None:
+    assert callable(run)
+    seen = run(CODES, mixes_up_over_streams=4)
+    assert rules(seen) == ["concurrency.cross-talk"]
+    assert re.search(r"the prompt with the code '\w+ \w+ \d{4}' was answered with '", seen.findings[0].message)
+    assert int(str(measured(seen, "mixed-up-answers"))) > 0
+
+
+def test_codes_that_are_lost_under_load_and_not_alone_are_cross_talk(run: object) -> None:
+    assert callable(run)
+    seen = run(CODES, loses_over_streams=4)
+    assert rules(seen) == ["concurrency.cross-talk"]
+    assert "lack the code of their own prompt under load and have it alone" in seen.findings[0].message
+
+
+def test_a_model_that_copies_no_code_is_not_judged_by_codes_and_the_report_says_so(run: object) -> None:
+    assert callable(run)
+    seen = run(CODES, never_copies=True)
+    assert (rules(seen), reasons(seen)) == ([], "")
+    assert measured(seen, "own-code-share") is None
+    assert any("cross-talk was not judged: alone this model repeats 0 of 8 codes" in line for line in seen.warnings)
+
+
+@pytest.mark.slow
+def test_the_sweep_finds_the_knee_and_a_second_run_uses_the_stages_it_has(tmp_path: Path, model: Path) -> None:
+    cache = tmp_path / "cache"
+    limits = LIMITS.model_copy(update={"sweep_streams": (1, 2, 4, 8), "sweep_seconds": 0.6, "sweep_rounds": 2})
+    with FaultEngine(tmp_path, Faults(waits_over=2), token_s=0.005) as engine:
+        evidence = KeptEvidence()
+        seen = observe(CHECK, limits, engine.endpoint, model=model, serving=SERVING, evidence=evidence, cache=cache)
+        asked = len(engine.requests)
+        again = observe(CHECK, limits, engine.endpoint, model=model, serving=SERVING, cache=cache)
+        assert len(engine.requests) - asked < asked / 2
+    knee = next(item for item in seen.measurements if item.name == "knee")
+    assert knee.value == 2
+    assert knee.parameters["reached"] is True
+    assert knee.parameters["tried_to"] == 8
+    assert measured(again, "knee-throughput") == measured(seen, "knee-throughput")
+    assert {"sweep-stages.jsonl", "sweep-sweep.json", "sweep-requests-000.jsonl.gz"} <= set(evidence.files)
+
+
+def test_a_sweep_that_measures_nothing_is_undecided(tmp_path: Path, model: Path) -> None:
+    result = SweepResult(stages=(), steps=(), knee=None)
+    notes = Notes(check="concurrency")
+    limits = LIMITS.model_copy(update={"sweep_streams": (4, 1, 4)})
+    plan = sweep_plan(limits, FaultEngine(tmp_path).endpoint)
+    assert plan.streams == (1, 4)
+    measure_sweep(plan, result, notes)
+    assert [item.reason for item in notes.undecided] == ["no stage of the sweep counts: the knee is not known"]
+
+
+def test_what_the_engine_does_not_say_of_itself_is_named(run: object) -> None:
+    assert callable(run)
+    seen = run()
+    assert measured(seen, "engine-kv-pool") == 1000
+    assert measured(seen, "engine-max-model-len") == 512
+    assert measured(seen, "engine-attention-backend") is None
+    assert any("does not say" in line and "its attention backend" in line for line in seen.warnings)
 
 
 def test_without_metrics_it_is_undecided_not_passed(run: object) -> None:

@@ -12,8 +12,10 @@ from modelctl.checks.long_context import CHECK, LongContextLimits, lengths_to_tr
 from modelctl.errors import CannotDecideError
 from modelctl.model.release import Serving
 from modelctl.serving.engine import EngineRefusedError
+from modelctl.serving.memory import MemorySource
 from tests.support.engine import FaultEngine, fault_engine
 from tests.support.models import tiny_llama
+from tests.support.progress import Notes
 from tests.support.stress import KeptEvidence, measured, observe, reasons, rules
 
 LIMITS = LongContextLimits(
@@ -31,7 +33,7 @@ SERVING = Serving(max_model_len=512)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault engine dies at once; nothing is gained by waiting for it."""
     monkeypatch.setattr("modelctl.checks.stress.session.DYING_S", 0.1)
-    monkeypatch.setattr("modelctl.serving.load.RETRY_S", 0.05)
+    monkeypatch.setattr("modelctl.serving.closed_loop.RETRY_S", 0.05)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +101,81 @@ def test_a_failure_says_at_which_length_and_stops_there(run: object) -> None:
     assert "at 256 tokens of a stated maximum of 512" in seen.findings[0].message
     assert (seen.coverage[0].seen, seen.coverage[0].total) == (2, 3)
     assert seen.coverage[0].excluded == ("512 tokens: not tried after the failure before",)
+    assert measured(seen, "longest-answered") == 192
+    assert "; 192 tokens still work, 208 do not" in seen.findings[0].message
+    cliff = next(item for item in seen.measurements if item.name == "cliff")
+    assert (cliff.value, cliff.parameters["works"], cliff.parameters["lengths_tried"]) == (208, 192, 3)
+
+
+def test_the_cliff_is_found_to_the_step_that_the_policy_asks_for(run: object) -> None:
+    assert callable(run)
+    seen = run(LIMITS.model_copy(update={"cliff_step": 1}), rejects_over=200)
+    assert "; 200 tokens still work, 201 do not" in seen.findings[0].message
+    seen = run(LIMITS.model_copy(update={"cliff_step": 1}), fails_over=400)
+    assert "; 400 tokens still work, 401 do not" in seen.findings[0].message
+    assert measured(seen, "longest-answered") == 400
+
+
+def test_lengths_tried_for_the_cliff_are_bounded(run: object) -> None:
+    assert callable(run)
+    seen = run(LIMITS.model_copy(update={"cliff_step": 1, "max_cliff_lengths": 2}), rejects_over=200)
+    assert "192 tokens still work, 224 do not (not narrowed further: 2 lengths were tried" in seen.findings[0].message
+
+
+def test_a_dead_engine_is_not_asked_for_its_cliff(run: object) -> None:
+    assert callable(run)
+    seen = run(dies_at=200)
+    assert "128 tokens still work, 256 do not (not narrowed further: the engine is dead)" in seen.findings[0].message
     assert measured(seen, "longest-answered") == 128
+
+
+def test_an_engine_that_dies_on_the_way_to_the_cliff_ends_the_search(run: object) -> None:
+    assert callable(run)
+    seen = run(rejects_over=200, dies_between=(190, 195))
+    assert rules(seen) == ["long-context.engine-died", "long-context.rejected"]
+    assert "128 tokens still work, 192 do not (not narrowed further: the engine died)" in seen.findings[1].message
+
+
+def test_strange_answers_have_a_cliff_too_and_do_not_end_the_walk(run: object) -> None:
+    assert callable(run)
+    seen = run(babbles_over_length=300)
+    assert "; 304 tokens still work, 320 do not" in seen.findings[0].message
+    assert (seen.coverage[0].seen, seen.coverage[0].total) == (3, 3)
+
+
+def test_one_token_over_the_maximum_must_be_refused_even_when_the_prompt_fits(run: object) -> None:
+    assert callable(run)
+    seen = run(accepts_over_maximum=True)
+    assert "a request of 513 tokens, prompt and answer, was answered" in seen.findings[0].message
+
+
+def test_latency_over_the_length_is_told_while_it_is_measured(tmp_path: Path, model: Path) -> None:
+    progress = Notes()
+    with FaultEngine(tmp_path) as engine:
+        seen = observe(CHECK, LIMITS, engine.endpoint, model=model, serving=SERVING, progress=progress)
+    assert [line.split(" tokens: first token after ")[0] for line in progress.lines] == ["128", "256", "512"]
+    assert all("ms a token" in line and "KV blocks" in line for line in progress.lines)
+    assert {"ttft-growth", "tpot-growth"} <= {item.name for item in seen.measurements}
+
+
+def test_memory_that_grows_with_the_length_is_warned_of(monkeypatch: pytest.MonkeyPatch, run: object) -> None:
+    assert callable(run)
+    readings = iter([1000, 1000, 1050, 1200])
+    used = MemorySource(name="a test", read=lambda: next(readings) << 20)
+    monkeypatch.setattr("modelctl.checks.long_context.memory_source", lambda _: used)
+    monkeypatch.setattr("modelctl.serving.memory._INTERVAL_S", 600.0)
+    seen = run()
+    assert rules(seen) == []
+    assert measured(seen, "memory-peak") == 1200
+    assert measured(seen, "memory-growth") == 0.2
+    assert any("grew by 20.0%, from 1,000 MiB at 128 tokens to 1,200 MiB at 512" in line for line in seen.warnings)
+
+
+def test_an_engine_that_is_not_ours_has_no_memory_figure(run: object) -> None:
+    assert callable(run)
+    seen = run()
+    assert measured(seen, "memory-peak") is None
+    assert any("memory was not read" in line for line in seen.warnings)
 
 
 def test_babble_at_every_length_is_the_models_habit(run: object) -> None:

@@ -11,7 +11,7 @@ from modelctl.isolation import Sandbox
 from modelctl.model.release import Serving
 from modelctl.model.sources import Snapshot
 from modelctl.model.tree import scan_tree
-from modelctl.progress import SILENT
+from modelctl.progress import SILENT, Progress
 from modelctl.scan.clamd import Clamd
 from modelctl.serving.endpoint import Endpoint
 
@@ -52,8 +52,10 @@ def observe(
     model: Path,
     serving: Serving,
     evidence: KeptEvidence | None = None,
+    cache: Path | None = None,
+    progress: Progress = SILENT,
 ) -> Observation:
-    """Run a stress check on a model folder and an engine."""
+    """Run a stress check on a model folder and an engine; `cache` is needed by a sweep."""
     tree = scan_tree(model)
     context = CheckContext(
         limits=limits,
@@ -66,9 +68,9 @@ def observe(
         serving=serving,
         resources=EngineOnly(engine),
         evidence=evidence or KeptEvidence(),
-        progress=SILENT,
+        progress=progress,
         workdir=model,
-        cache=model,
+        cache=cache or model,
         root=model,
     )
     return check.run(context)

@@ -1,8 +1,8 @@
-"""N streams for T seconds: short queues, no errors, no stall, no degenerate answers; and how fast it is.
+"""N streams for T seconds: short queues, no errors, no stall, no degenerate or mixed-up answers; and how fast it is.
 
 Whether the engine's flags and KV pool allow the streams at all is computed first: when they don't, that is the
 finding, and no half hour is spent to see it. A client that could not keep up makes the outcome undecided, never the
-model's fault.
+model's fault. Behind the load come prompts that tell answers apart, and the sweep that finds the knee.
 """
 
 from __future__ import annotations
@@ -11,18 +11,23 @@ import asyncio
 from typing import ClassVar, Literal
 
 from modelctl.checks.base import CheckContext, Coverage, Observation
+from modelctl.checks.stress.crosstalk import ALONE, judge_crosstalk, look_for_crosstalk
 from modelctl.checks.stress.figures import measure_load
+from modelctl.checks.stress.identity import measure_identity
 from modelctl.checks.stress.judge import judge_load
+from modelctl.checks.stress.knee import find_knee
 from modelctl.checks.stress.limits import LoadLimits
-from modelctl.checks.stress.session import Notes, died, exact_answers, keep_evidence, layout_of, refused
+from modelctl.checks.stress.seats import judge_size
+from modelctl.checks.stress.session import Notes, died, exact_answers, keep_evidence, refused
 from modelctl.errors import CannotDecideError
 from modelctl.progress import Task
 from modelctl.serving.client import EngineClient
 from modelctl.serving.command import gpu_devices
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.engine import EngineRefusedError
+from modelctl.serving.identity import read_identity
 from modelctl.serving.load import LoadPlan, LoadResult, Tick, run_load
-from modelctl.serving.metrics import EngineMetrics, fetch_metrics
+from modelctl.serving.metrics import fetch_metrics
 from modelctl.serving.prompts import PromptMaker, prompt_maker
 
 _SUSPECTS_TRIED = 20
@@ -51,15 +56,19 @@ class ConcurrencyCheck:
                 "this machine has no GPU, and the policy wants figures of the hardware that will serve",
                 remedy="run the check on a GPU runner, or name a running engine with --endpoint",
             )
-        return asyncio.run(_observe(context, endpoint))
+        notes = Notes(check=self.id)
+        coverage, alive = asyncio.run(_observe(context, endpoint, notes))
+        if alive and context.limits.sweep_streams:
+            find_knee(context, endpoint, notes)
+        return notes.observation(endpoint, coverage)
 
 
 CHECK = ConcurrencyCheck()
 
 
-async def _observe(context: CheckContext[ConcurrencyLimits], endpoint: Endpoint) -> Observation:
+async def _observe(context: CheckContext[ConcurrencyLimits], endpoint: Endpoint, notes: Notes) -> tuple[Coverage, bool]:
+    """Load the engine and compare answers; how many were answered, and whether the engine still serves."""
     limits = context.limits
-    notes = Notes(check=CHECK.id)
     plan = LoadPlan(
         streams=limits.streams,
         duration_s=limits.duration_s,
@@ -72,20 +81,27 @@ async def _observe(context: CheckContext[ConcurrencyLimits], endpoint: Endpoint)
     async with EngineClient(
         endpoint, silence_limit_s=limits.max_stall_s, time_limit_s=limits.request_time_limit_s
     ) as client:
-        _judge_size(context, endpoint, await fetch_metrics(client), notes)
+        measure_identity(await read_identity(client), notes, gpu=endpoint.managed and bool(gpu_devices()))
+        judge_size(context, endpoint, await fetch_metrics(client), notes)
         if notes.findings:
-            return notes.observation(endpoint, Coverage(unit="requests", seen=0, total=limits.streams))
+            return Coverage(unit="requests", seen=0, total=limits.streams), False
         prompts = await prompt_maker(client, seed=limits.seed)
         with context.progress.task("load", total=limits.ramp_s + limits.duration_s, unit="seconds") as task:
             result = await run_load(client, prompts, plan, on_tick=_Live(task))
         failed = [row for row in result.rows if row.failure is not None]
         death = await died(client) if failed else None
         degenerate = 0.0 if death else await _degenerate_share(client, prompts, result)
-    judge_load(limits, result, notes, death=death, degenerate_share=degenerate)
-    measure_load(limits, result, notes, degenerate_share=degenerate)
-    keep_evidence(context, endpoint, result.rows)
-    answered = len(result.rows) - len(failed)
-    return notes.observation(endpoint, Coverage(unit="requests", seen=answered, total=len(result.rows)))
+        judge_load(limits, result, notes, death=death, degenerate_share=degenerate)
+        measure_load(limits, result, notes, degenerate_share=degenerate)
+        keep_evidence(context, endpoint, result.rows, result.readings)
+        serves = death is None and not failed
+        if serves and limits.code_requests:
+            total = ALONE + limits.streams * limits.code_requests
+            with context.progress.task("cross-talk", total=total, unit="requests") as task:
+                judge_crosstalk(limits, await look_for_crosstalk(client, prompts, limits, task), notes)
+        elif limits.code_requests or limits.sweep_streams:
+            notes.warnings.append("neither cross-talk nor a sweep was tried: requests failed under load")
+    return Coverage(unit="requests", seen=len(result.rows) - len(failed), total=len(result.rows)), serves
 
 
 class _Live:
@@ -102,45 +118,6 @@ class _Live:
         if tick.metrics is not None and tick.metrics.running is not None and tick.metrics.waiting is not None:
             words += f", {tick.metrics.running:.0f} running, {tick.metrics.waiting:.0f} waiting"
         self._task.describe(words)
-
-
-def _judge_size(
-    context: CheckContext[ConcurrencyLimits], endpoint: Endpoint, metrics: EngineMetrics | None, notes: Notes
-) -> None:
-    limits = context.limits
-    length = limits.prompt_tokens + limits.answer_tokens
-    maximum = endpoint.max_model_len or context.serving.max_model_len
-    if maximum is not None and length > maximum:
-        raise CannotDecideError(
-            f"the policy's requests take {length} tokens and the engine serves {maximum}",
-            remedy="lower concurrency.prompt_tokens and concurrency.answer_tokens in the policy",
-        )
-    seats = int(endpoint.flags.get("--max-num-seqs", context.serving.max_num_seqs))
-    if seats < limits.streams:
-        notes.find(
-            "sizing",
-            f"max_num_seqs is {seats}, so {limits.streams - seats} of {limits.streams} streams would wait",
-            f"set spec.serving.max_num_seqs to {limits.streams} or more in release.yaml",
-        )
-    if metrics is None or metrics.kv_blocks is None or metrics.block_size is None:
-        notes.warnings.append("the engine does not report its KV pool: whether it holds the streams was only tried")
-        return
-    try:
-        layout = layout_of(context, endpoint, metrics.block_size)
-    except CannotDecideError as error:
-        notes.warnings.append(f"{error.message}: whether the pool holds the streams was only tried")
-        return
-    need = layout.need_blocks(length)
-    notes.measure("kv-blocks-needed", need * limits.streams, "blocks", {"streams": limits.streams, "length": length})
-    notes.measure("kv-blocks-pool", metrics.kv_blocks, "blocks", {"block_bytes": layout.block_bytes})
-    if need * limits.streams > metrics.kv_blocks:
-        notes.find(
-            "sizing",
-            f"{limits.streams} streams of {length} tokens need {limits.streams} * {need} = {need * limits.streams} KV "
-            f"blocks of {layout.block_bytes} bytes; the engine's pool has {metrics.kv_blocks}, enough for "
-            f"{metrics.kv_blocks // need} streams",
-            "give the engine more memory or GPUs, an 8-bit KV cache, or promise fewer streams",
-        )
 
 
 async def _degenerate_share(client: EngineClient, prompts: PromptMaker, result: LoadResult) -> float:

@@ -1,21 +1,41 @@
-"""Sends prompts of growing length, one at a time, and sees what each did to the engine."""
+"""Sends prompts of growing length, one at a time, and sees what each did to the engine; a failure is narrowed down.
+
+The walk ends at the first length that is not served, since a longer one only fails again. What breaks there is told
+with the cliff, unless the engine is dead, hangs or was restarted: then no more is asked of it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from modelctl.checks.stress.session import Notes, counted, died, exact_answers
+from modelctl.checks.stress.cliff import Cliff, Probe, find_cliff
+from modelctl.checks.stress.session import Notes, counted, died, exact_answers, restarted
 from modelctl.progress import Task
 from modelctl.serving.answers import Answer, RequestRow
 from modelctl.serving.client import EngineClient
+from modelctl.serving.memory import MemoryWatch
 from modelctl.serving.metrics import EngineMetrics, Scraper, fetch_metrics
 from modelctl.serving.prompts import PromptMaker
 
 _TEXT_MARGIN = 0.05
 """Without exact token counts a text stays this share under the length that is meant."""
-_TEXT_EXCESS = 1.2
+_STEP_UNKNOWN = 16
+"""Tokens between what works and what fails, where the engine does not say its block size."""
+_HANGS = ("stalled", "timeout")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """Why a length is not served: the finding to be made of it."""
+
+    rule: str
+    message: str
+    remedy: str
+    ended: str | None = None
+    """Why nothing more can be asked of the engine, if so."""
 
 
 @dataclass(kw_only=True)
@@ -32,7 +52,14 @@ class LengthSeen:
     readings: int = 0
     crowded: bool = False
     """More than this one request ran."""
-    complete: bool = False
+    memory_bytes: int | None = None
+    """Peak of the engine's memory meanwhile; None: not read."""
+    trouble: Trouble | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every prompt of it was answered, sanely or not."""
+        return self.trouble is None or self.trouble.rule == "degenerate"
 
 
 @dataclass(kw_only=True)
@@ -47,10 +74,14 @@ class LengthWalk:
     reference_tokens: int
     per_length: int
     scrape_s: float
+    cliff_step: int | None
+    """Tokens; None: one block of the engine."""
+    max_cliff_lengths: int
     seen: list[LengthSeen] = field(default_factory=list)
     rows: list[RequestRow] = field(default_factory=list)
     before: EngineMetrics | None = None
     after: EngineMetrics | None = None
+    cliff: Cliff | None = None
     _serials: itertools.count[int] = field(default_factory=itertools.count)
 
     @property
@@ -60,66 +91,102 @@ class LengthWalk:
             return None
         return counted(self.before.preemptions, self.after.preemptions)
 
-    async def run(self, lengths: Sequence[int], task: Task) -> None:
-        """Try every length until one fails, then one prompt that is too long."""
+    @property
+    def longest(self) -> int:
+        """The longest length that was answered well, those between included; 0: none."""
+        if self.cliff is not None:
+            return self.cliff.works or 0
+        return max((seen.length for seen in self.seen), default=0)
+
+    async def run(
+        self, lengths: Sequence[int], task: Task, memory: MemoryWatch, *, on_length: Callable[[LengthSeen], None]
+    ) -> bool:
+        """Try every length until one is not served; whether all were. `on_length` is told of each when it is done."""
         if not self.prompts.exact:
             self.notes.warnings.append(
                 f"the engine has no /tokenize: prompts are up to {_TEXT_MARGIN:.0%} shorter than the lengths named"
             )
         self.before = await fetch_metrics(self.client)
-        whole = True
+        await asyncio.to_thread(memory.take)
         for length in lengths:
             task.describe(f"{length} tokens")
-            if not await self._try(length, task):
-                whole = False
+            seen = await self._try(length, task, prompts=self.per_length)
+            seen.memory_bytes = await asyncio.to_thread(memory.take)
+            self.seen.append(seen)
+            on_length(seen)
+            if not seen.complete:
                 break
         self.after = await fetch_metrics(self.client)
-        if whole:
-            task.describe(f"over {self.maximum} tokens")
-            await self._too_long()
-            task.advance()
+        await self._judge(task)
+        return all(seen.complete for seen in self.seen)
 
-    async def _try(self, length: int, task: Task) -> bool:
+    async def _judge(self, task: Task) -> None:
+        """Report the first length with a strange answer, and the one that was not served, each with its cliff."""
+        ended = next((seen.trouble.ended for seen in self.seen if seen.trouble and seen.trouble.ended), None)
+        for strange in (True, False):
+            first = next((s for s in self.seen if s.trouble is not None and s.complete is strange), None)
+            if first is None or first.trouble is None:
+                continue
+            cliff = await self._narrow(first, task, ended=ended)
+            self.cliff = self.cliff or cliff
+            self.notes.find(first.trouble.rule, f"{first.trouble.message}; {cliff}", first.trouble.remedy)
+
+    async def _narrow(self, first: LengthSeen, task: Task, *, ended: str | None) -> Cliff:
+        works = max((s.length for s in self.seen if s.length < first.length and s.complete), default=None)
+        if ended is not None:
+            return Cliff(works=works, fails=first.length, tried=0, ended=ended)
+
+        async def probe(length: int) -> Probe:
+            task.describe(f"{length} tokens: narrowing down")
+            found = (await self._try(length, None, prompts=self.per_length if first.complete else 1)).trouble
+            if found is not None and found.rule == "engine-died":
+                self.notes.find(found.rule, found.message, found.remedy)
+            return "works" if found is None else "dead" if found.ended is not None else "fails"
+
+        step = self.cliff_step or first.block_size or _STEP_UNKNOWN
+        return await find_cliff(works, first.length, step=step, most=self.max_cliff_lengths, probe=probe)
+
+    async def _try(self, length: int, task: Task | None, *, prompts: int) -> LengthSeen:
         asked = length - self.answer_tokens
         if not self.prompts.exact:
             asked = int(asked * (1 - _TEXT_MARGIN))
         seen = LengthSeen(length=length, prompt_tokens=asked)
-        self.seen.append(seen)
         strange = 0
-        for _ in range(self.per_length):
+        for _ in range(prompts):
             prompt = self.prompts.make(next(self._serials), asked)
             async with Scraper(self.client, interval_s=self.scrape_s) as scraper:
-                answer = await self._send(prompt.content, prompt.serial)
+                answer = await self.send(prompt.content, prompt.serial)
             _read(seen, scraper.readings)
             if answer.row.failure is not None:
-                await self._failed(length, answer.row)
-                return False
+                seen.trouble = await self._failed(length, answer.row)
+                return seen
             if self.prompts.exact and answer.row.prompt_tokens != asked:
-                self.notes.find(
-                    "truncated",
-                    f"{asked} prompt tokens were sent and the engine counted {answer.row.prompt_tokens}",
-                    "serve with an engine that takes the whole prompt, or state a smaller max_model_len",
+                seen.trouble = Trouble(
+                    rule="truncated",
+                    message=f"{asked} prompt tokens were sent and the engine counted {answer.row.prompt_tokens}",
+                    remedy="serve with an engine that takes the whole prompt, or state a smaller max_model_len",
                 )
-                return False
+                return seen
             seen.ttfts_s.append(answer.row.ttft_s if answer.row.ttft_s is not None else answer.row.latency_s)
             if answer.row.tpot_s is not None:
                 seen.tpots_s.append(answer.row.tpot_s)
             if answer.row.repeats_one_token:
                 reference = self.prompts.tail(prompt, min(self.reference_tokens, asked))
-                alone = await self._send(reference.content, prompt.serial)
+                alone = await self.send(reference.content, prompt.serial)
                 strange += alone.row.failure is None and not alone.row.repeats_one_token
-            task.advance()
-        seen.complete = True
-        if strange > self.per_length / 2:
-            self.notes.find(
-                "degenerate",
-                f"{strange} of {self.per_length} answers at {length} tokens repeat one token, though "
-                f"the same question in {self.reference_tokens} tokens is answered: the stated length does not hold",
-                f"state a max_model_len under {length}, or mend the rope scaling in config.json",
+            if task is not None:
+                task.advance()
+        if strange > prompts / 2:
+            seen.trouble = Trouble(
+                rule="degenerate",
+                message=f"{strange} of {prompts} answers at {length} tokens repeat one token, though the same question "
+                f"in {self.reference_tokens} tokens is answered: the stated length does not hold",
+                remedy=f"state a max_model_len under {length}, or mend the rope scaling in config.json",
             )
-        return True
+        return seen
 
-    async def _send(self, content: str | tuple[int, ...], serial: int) -> Answer:
+    async def send(self, content: str | tuple[int, ...], serial: int) -> Answer:
+        """Send one prompt; its row is kept."""
         answer = await self.client.complete(
             content,
             answer_tokens=self.answer_tokens,
@@ -129,56 +196,35 @@ class LengthWalk:
         self.rows.append(answer.row)
         return answer
 
-    async def _failed(self, length: int, row: RequestRow) -> None:
+    def fresh(self, tokens: int) -> str | tuple[int, ...]:
+        """A prompt that was not sent before."""
+        return self.prompts.make(next(self._serials), tokens).content
+
+    async def _failed(self, length: int, row: RequestRow) -> Trouble:
         where = f"at {length} tokens of a stated maximum of {self.maximum}"
         if row.status is not None and 400 <= row.status < 500:
-            self.notes.find(
-                "rejected",
-                f"{where} the engine refuses the request: {row.detail}",
-                f"state a max_model_len under {length}, or start the engine with one of {self.maximum}",
+            return Trouble(
+                rule="rejected",
+                message=f"{where} the engine refuses the request: {row.detail}",
+                remedy=f"state a max_model_len under {length}, or start the engine with one of {self.maximum}",
             )
-            return
         reason = await died(self.client)
         if reason is not None:
-            self.notes.find(
-                "engine-died",
-                f"the engine died {where}: {reason}",
-                f"state a max_model_len under {length}; see engine.log in the evidence",
+            return Trouble(
+                rule="engine-died",
+                message=f"the engine died {where}: {reason}",
+                remedy=f"state a max_model_len under {length}; see engine.log in the evidence",
+                ended="the engine is dead",
             )
-        else:
-            self.notes.find(
-                "failed-request",
-                f"{where} a request failed: {row.failure}: {row.detail}",
-                "see engine.log and requests.jsonl.gz in the evidence",
-            )
-
-    async def _too_long(self) -> None:
-        """A prompt of one token more than the maximum must be refused cleanly, and the engine must go on."""
-        maximum = max(self.maximum, self.client.endpoint.max_model_len or 0)
-        asked = maximum + 1 if self.prompts.exact else int(maximum * _TEXT_EXCESS)
-        answer = await self._send(self.prompts.make(next(self._serials), asked).content, -1)
-        row = answer.row
-        if row.failure is None:
-            self.notes.find(
-                "over-maximum",
-                f"a prompt of {asked} tokens was answered as if it fitted, though the maximum is {maximum} "
-                f"(the engine counted {row.prompt_tokens} prompt tokens)",
-                "start the engine with --max-model-len, so that what is too long is refused and not cut",
-            )
-        elif row.status is None or not 400 <= row.status < 500:
-            self.notes.find(
-                "over-maximum",
-                f"a prompt of {asked} tokens is not refused cleanly (wanted: HTTP 400): {row.detail}",
-                "see engine.log in the evidence",
-            )
-        next_asked = min(self.reference_tokens, maximum - self.answer_tokens)
-        following = await self._send(self.prompts.make(next(self._serials), next_asked).content, -1)
-        if following.row.failure is not None:
-            self.notes.find(
-                "engine-died",
-                f"after a request that was too long the engine answers no more: {following.row.detail}",
-                "see engine.log in the evidence",
-            )
+        ended = "a request that hangs is not sent again" if row.failure in _HANGS else None
+        if restarted(self.before, await fetch_metrics(self.client)):
+            ended = "the engine was restarted"
+        return Trouble(
+            rule="failed-request",
+            message=f"{where} a request failed: {row.failure}: {row.detail}",
+            remedy="see engine.log and requests.jsonl.gz in the evidence",
+            ended=ended,
+        )
 
 
 def _read(seen: LengthSeen, readings: Sequence[EngineMetrics]) -> None:
@@ -186,5 +232,6 @@ def _read(seen: LengthSeen, readings: Sequence[EngineMetrics]) -> None:
     used = [reading.kv_blocks_used for reading in busy if reading.kv_blocks_used is not None]
     seen.readings += len(busy)
     seen.peak_blocks = max([*used, seen.peak_blocks or 0.0]) if used else seen.peak_blocks
-    seen.block_size = next((reading.block_size for reading in busy if reading.block_size is not None), seen.block_size)
+    sizes = (reading.block_size for reading in readings if reading.block_size is not None)
+    seen.block_size = next(sizes, seen.block_size)
     seen.crowded = seen.crowded or any((reading.running or 0) > 1 for reading in busy)

@@ -1,12 +1,16 @@
-"""How much load a release must stand, and what is still good: the figures of policy section `concurrency`."""
+"""How much a release must stand, and what is still good: the figures of the policy sections `concurrency` and
+`long-context`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import Field
 
 from modelctl.checks.base import CheckLimits
+
+Fraction = Annotated[float, Field(gt=0, le=1)]
+Streams = Annotated[int, Field(ge=1)]
 
 
 class LoadLimits(CheckLimits):
@@ -35,7 +39,49 @@ class LoadLimits(CheckLimits):
     """The client's event loop may be late by this (p99), else its figures do not count."""
     min_achieved_share: Annotated[float, Field(gt=0, le=1)] = 0.9
     """Share of the streams that the client must have kept busy."""
+    code_requests: Annotated[int, Field(ge=0)] = 4
+    """After the load each stream sends so many prompts with a code of their own, to find answers that belong to
+    another request; 0: not tried."""
+    max_lost_codes_share: Annotated[float, Field(ge=0, le=1)] = 0.02
+    """Answers without their own code under load, though the same prompt alone has it, among all of them."""
+    sweep_streams: tuple[Streams, ...] = (1, 2, 4, 8, 16, 32, 64)
+    """Numbers of streams of the sweep that finds the knee; empty: no sweep."""
+    sweep_seconds: Annotated[float, Field(gt=0)] = 30
+    """How long all streams of one stage are kept busy."""
+    sweep_rounds: Annotated[int, Field(ge=1, le=16)] = 3
     request_time_limit_s: Annotated[float, Field(gt=0)] = 600
     scrape_s: Annotated[float, Field(gt=0)] = 1
+    seed: int = 0
+    time_limit_s: Annotated[int, Field(ge=1)] = 7200
+
+
+LoadLimitsT = TypeVar("LoadLimitsT", bound=LoadLimits)
+
+
+class LengthLimits(CheckLimits):
+    """A walk over lengths and its limits; lengths count prompt and answer, in tokens."""
+
+    fractions: Annotated[tuple[Fraction, ...], Field(min_length=1)] = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9)
+    """Lengths to try, as shares of the stated maximum; the maximum itself is always tried."""
+    min_length: Annotated[int, Field(ge=32)] = 128
+    """The shortest length; a long prompt's last part of this length is the reference for a strange answer."""
+    prompts_per_length: Annotated[int, Field(ge=1)] = 3
+    answer_tokens: Annotated[int, Field(ge=8)] = 64
+    cliff_step: Annotated[int, Field(ge=1)] | None = None
+    """A failure is narrowed down until a length that works and one that fails are so many tokens apart; None: one KV
+    block of the engine."""
+    max_cliff_lengths: Annotated[int, Field(ge=0)] = 16
+    """Lengths that are tried at most to narrow a failure down."""
+    request_time_limit_s: Annotated[float, Field(gt=0)] = 600
+    kv_tolerance: Annotated[float, Field(ge=0)] = 0.1
+    """How far over the computed KV use the measured one may be, as a share."""
+    require_computed_kv: bool = True
+    """Whether a model whose KV cache modelctl can't compute stays undecided; False: it is only warned of."""
+    max_tpot_growth: Annotated[float, Field(gt=1)] | None = None
+    """Time per token at the maximum, against the shortest length; None: measured, not judged."""
+    max_memory_growth: Annotated[float, Field(ge=0)] = 0.1
+    """The engine's peak memory at the maximum may be over that of the shortest length by this share without a
+    warning."""
+    scrape_s: Annotated[float, Field(gt=0)] = 0.05
     seed: int = 0
     time_limit_s: Annotated[int, Field(ge=1)] = 7200

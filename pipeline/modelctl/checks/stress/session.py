@@ -53,7 +53,7 @@ class Notes:
         if found not in self.undecided:
             self.undecided.append(found)
 
-    def measure(self, name: str, value: float | None, unit: str, parameters: Mapping[str, Scalar]) -> None:
+    def measure(self, name: str, value: Scalar, unit: str, parameters: Mapping[str, Scalar]) -> None:
         """Add a figure with everything that moves it, rounded to six digits after the point."""
         shown = round(value, 6) if isinstance(value, float) else value
         self.measurements.append(Measurement(name=name, value=shown, unit=unit, parameters=parameters))
@@ -78,14 +78,22 @@ def refused(context: CheckContext[LimitsT], check: str, error: EngineRefusedErro
     return Observation(coverage=(Coverage(unit=unit, seen=0, total=1),), findings=tuple(notes.findings))
 
 
-def keep_evidence(context: CheckContext[LimitsT], endpoint: Endpoint, rows: Sequence[RequestRow]) -> None:
-    """Leave every request's figures and the engine's log so far."""
-    context.evidence.keep("requests.jsonl.gz", _gzip_lines(json.dumps(asdict(row), sort_keys=True) for row in rows))
+def keep_evidence(
+    context: CheckContext[LimitsT],
+    endpoint: Endpoint,
+    rows: Sequence[RequestRow],
+    readings: Sequence[EngineMetrics] = (),
+) -> None:
+    """Leave every request's figures, the readings of the engine's metrics and its log so far."""
+    context.evidence.keep("requests.jsonl.gz", _gzip_lines(rows))
+    if readings:
+        context.evidence.keep("metrics.jsonl.gz", _gzip_lines(readings))
     if endpoint.log is not None:
         context.evidence.keep("engine.log", read_tail(endpoint.log, _LOG_KEPT_BYTES))
 
 
-def _gzip_lines(lines: Iterable[str]) -> bytes:
+def _gzip_lines(rows: Iterable[RequestRow | EngineMetrics]) -> bytes:
+    lines = (json.dumps(asdict(row), sort_keys=True) for row in rows)
     return gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
 
 
