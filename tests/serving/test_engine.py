@@ -124,6 +124,17 @@ def test_in_the_sandbox_it_sees_the_model_read_only(tree: Tree, tmp_path: Path) 
     assert not (tree.root / "x").exists()
 
 
+def test_in_the_sandbox_it_reads_a_file_that_its_arguments_name(tree: Tree, tmp_path: Path) -> None:
+    template = tmp_path / "elsewhere" / "chat.jinja"
+    template.parent.mkdir()
+    template.write_text("words of a template")
+    command = "/bin/sh -c 'for last; do :; done; cat $last; echo; echo ValueError: done; exit 1' {model}"
+    settings = Engine(command=command, args=("--chat-template", str(template)))
+    with pytest.raises(EngineRefusedError):
+        start(tree, settings, tmp_path / "run", Sandbox()).__enter__()
+    assert "words of a template" in (tmp_path / "run" / "engine.log").read_text()
+
+
 def test_files_of_a_hub_cache_are_reachable_through_their_links(tmp_path: Path) -> None:
     blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "abc"
     blobs.mkdir()

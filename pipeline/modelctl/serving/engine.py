@@ -28,6 +28,7 @@ from modelctl.serving.command import engine_command, engine_flags, flags_in_forc
 from modelctl.serving.describe import describe
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.engine_log import blames_machine, last_errors
+from modelctl.serving.named_files import named_files
 from modelctl.settings import Engine
 
 LOG_NAME = "engine.log"
@@ -66,7 +67,7 @@ def start_engine(
         flags = engine_flags(serving, socket=socket, gpu=gpu)
         child = Child(
             argv=engine_command(settings, tree.root, flags),
-            readable=tree.folders,
+            readable=(*tree.folders, *named_files(settings)),
             writable=[Path(run)],
             env={"VLLM_NO_USAGE_STATS": "1", **settings.env},
             devices=gpu,
