@@ -116,6 +116,19 @@ def test_endless_imports_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "over 1000 imports" in (found.problem or "")
 
 
+@pytest.mark.parametrize("limit", ["opcodes.MAX_STACK", "opcodes.MAX_MEMO"])
+def test_a_limit_of_the_walk_hides_no_pickle_that_says_no_protocol(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"modelctl.scan.{limit}", 4000)
+    content = b"".join(b"Np%d\n" % number for number in range(4500)) + CALL_0
+    found = first(content)
+    assert (found.problem or "").startswith("unread pickle")
+
+
+@pytest.mark.parametrize("opcode", [b"V", b"I", b"L", b"F"])
+def test_a_long_line_hides_no_call(opcode: bytes) -> None:
+    assert names(opcode + b"1" * 70_000 + b"\n0" + CALL_0) == ["posix.system"]
+
+
 def test_large_arguments_are_skipped_in_bounded_memory() -> None:
     content = pickle.dumps([b"x" * 50_000_000, "y" * 2_000_000, 1])
     found = first(content)

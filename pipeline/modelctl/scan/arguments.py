@@ -24,6 +24,10 @@ class CutOffError(ValueError):
     """More bytes are needed than there are."""
 
 
+class LimitError(ValueError):
+    """A limit of this reader, at which Python's own would go on."""
+
+
 class Arguments:
     """The stream of a pickle. Every method raises `ValueError` for what Python's own machine would fail at too."""
 
@@ -69,14 +73,19 @@ class Arguments:
         return self._raw_line().decode("utf-8", "surrogateescape")
 
     def _raw_line(self) -> bytes:
-        line = self._stream.readline(MAX_TEXT_BYTES)
-        if not line.endswith(b"\n"):
-            raise CutOffError("a line without an end")
-        return line[:-1]
+        """A line without its end; empty when it is too long to be looked at."""
+        line = part = self._stream.readline(MAX_TEXT_BYTES)
+        while not part.endswith(b"\n"):
+            if len(part) < MAX_TEXT_BYTES:
+                raise CutOffError("a line without an end")
+            part = self._stream.readline(MAX_TEXT_BYTES)
+        return line[:-1] if part is line else b""
 
 
 def text(name: str, argument: bytes) -> str | None:
     """The text of a string opcode; None when it is too long for a name, or empty."""
+    if not argument:
+        return None
     if name == "STRING":
         if len(argument) < 2 or argument[:1] not in (b'"', b"'") or argument[-1:] != argument[:1]:
             raise ValueError("a string without quotes")

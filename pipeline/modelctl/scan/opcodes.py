@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO, Literal
 
-from modelctl.scan.arguments import Arguments, CutOffError, integer, memo_number, text
+from modelctl.scan.arguments import Arguments, CutOffError, LimitError, integer, memo_number, text
 from modelctl.scan.harmless import is_harmless, may_be_called
 from modelctl.scan.values import MAX_ELEMENTS, UNKNOWN, Fields, Made, Name, array_type, seal
 
@@ -69,6 +69,8 @@ class Pickle:
     """Something is imported, and what it is can't be told from the bytes."""
     cut_off: bool = False
     """The problem is that the stream ends."""
+    limited: bool = False
+    """The problem is a limit of this walk, at which a loader would go on."""
     opcodes: int = 0
     end: int | None = None
     value: object = UNKNOWN
@@ -77,6 +79,8 @@ class Pickle:
     @property
     def certain(self) -> bool:
         """Whether the bytes are a pickle beyond doubt, not a text that happens to begin with its letters."""
+        if self.limited:
+            return True
         known = self.end is not None or bool(self.imports) or self.unknown_name
         if self.protocol is not None and (known or self.opcodes >= CERTAIN_OPCODES):
             return True
@@ -137,10 +141,13 @@ class _Walker:
                 method(self, opcode)
             except ValueError as error:
                 self._pickle.cut_off = isinstance(error, CutOffError)
-                raise _BrokenError(f"broken pickle at byte {self._offset}: {opcode.name}: {error}") from error
+                self._pickle.limited = isinstance(error, LimitError)
+                what = "unread" if self._pickle.limited else "broken"
+                raise _BrokenError(f"{what} pickle at byte {self._offset}: {opcode.name}: {error}") from error
             self._pickle.opcodes += 1
             if not self._pickle.opcodes % _LOOK_AFTER and len(self._stack) > MAX_STACK:
-                raise _BrokenError(f"broken pickle at byte {self._offset}: over {MAX_STACK} objects on the stack")
+                self._pickle.limited = True
+                raise _BrokenError(f"unread pickle at byte {self._offset}: over {MAX_STACK} objects on the stack")
 
     def _protocol(self) -> int | None:
         """The protocol, when the first opcode says it."""
@@ -220,7 +227,7 @@ class _Walker:
         number = len(self._memo) if opcode.arg is None else memo_number(opcode.name, self._arguments.of(opcode))
         self._memo[number] = self._stack[-1]
         if len(self._memo) > MAX_MEMO:
-            raise ValueError(f"over {MAX_MEMO} objects are kept")
+            raise LimitError(f"over {MAX_MEMO} objects are kept")
 
     def _fetch(self, opcode: pickletools.OpcodeInfo) -> None:
         number = memo_number(opcode.name, self._arguments.of(opcode))
@@ -308,7 +315,7 @@ class _Walker:
     def _note(self, item: Import) -> None:
         self._pickle.imports.append(item)
         if len(self._pickle.imports) > MAX_IMPORTS:
-            raise ValueError(f"over {MAX_IMPORTS} imports")
+            raise LimitError(f"over {MAX_IMPORTS} imports")
 
     def _pop(self) -> object:
         if not self._stack or self._stack[-1] is _MARK:
