@@ -85,6 +85,12 @@ def test_arrays_of_objects_and_headers_that_are_none(tmp_path: Path) -> None:
     assert rules(tmp_path, b"\x93NUMPY\1\0\x60\x27" + b"[" * 10_080) == {"numpy-header"}
 
 
+def test_an_array_is_not_longer_than_its_file(tmp_path: Path) -> None:
+    for shape in ("(9,)", "(99999999999999999999999999,)"):
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+        assert rules(tmp_path, b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header) == {"numpy-header"}
+
+
 def test_a_storage_in_a_torch_tar_hides_no_pickle(tmp_path: Path) -> None:
     def dumped(value: object) -> bytes:
         return pickle.dumps(value, protocol=2)
@@ -147,6 +153,12 @@ def test_a_keras_model_that_can_not_be_read_is_unjudged(tmp_path: Path) -> None:
     assert rules(tmp_path, b"\x89HDF\r\n\x1a\n" + b'{"a":' * 100_000) == {"keras-unreadable"}
 
 
+def test_json_that_is_too_long_to_be_read_is_unjudged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modelctl.scan.hdf5.MAX_OBJECT_BYTES", 4 << 10)
+    decoy, hidden = b'{"class_name": "Sequential"}', b'{"' + b"x" * 9000 + b'": {"class_name": "Lambda"}}'
+    assert rules(tmp_path, b"\x89HDF\r\n\x1a\n" + b"model_config\0" + decoy + hidden) == {"keras-unreadable"}
+
+
 def test_torchscript_is_a_program(tmp_path: Path) -> None:
     found = rules(tmp_path, torch_written({"data.pkl": tensor_pickle(), "code/__torch__.py": b"def f(): pass"}))
     assert found == {"torchscript"}
@@ -177,7 +189,21 @@ def test_a_tensorflow_graph_is_a_program(tmp_path: Path) -> None:
     assert rules(tmp_path, field(1, field(1, b"\xe2\x96\x81the") + b"\x15\0\0\0\0"), name="tokenizer.model") == set()
 
 
-@pytest.mark.parametrize(("path", "refused"), [("../../etc/passwd", 1), ("/etc/passwd", 1), ("weights/w.data", 0)])
+def test_order_and_unknown_groups_hide_no_graph(tmp_path: Path) -> None:
+    node = field(5, b"") + field(2, b"ReadFile") + field(1, b"name")
+    graph = field(1, field(1, b"call") + field(2, b"__inference_1")) + field(1, node)
+    group = b"\x7b\x08\x01\x7c"
+    for content in (graph, field(2, field(2, graph)) + b"\x08\x01", group + graph, group + field(2, field(2, graph))):
+        assert rules(tmp_path, content, name="saved_model.pb") == {"tensorflow-graph"}
+    text = b"meta_graphs { graph_def { node { name: 'a'\n op : 'ReadFile' } } }"
+    assert rules(tmp_path, text, name="saved_model.pbtxt") == {"tensorflow-graph"}
+    assert rules(tmp_path, b"platform: 'onnxruntime_onnx'", name="config.pbtxt") == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "refused"),
+    [("../../etc/passwd", 1), ("/etc/passwd", 1), ("a/" * 4000 + "../" * 4002, 1), ("weights/w.data", 0)],
+)
 def test_an_onnx_model_reads_no_file_outside_of_its_folder(tmp_path: Path, path: str, refused: int) -> None:
     entry = field(1, b"location") + field(2, path.encode())
     tensor = b"\x08\x01" + field(8, b"w") + field(13, entry)
@@ -185,6 +211,7 @@ def test_an_onnx_model_reads_no_file_outside_of_its_folder(tmp_path: Path, path:
     for graph in (field(5, tensor), inner):
         model = b"\x08\x08" + field(2, b"producer") + field(7, graph)
         assert rules(tmp_path, model, name="m.onnx") == ({"onnx-path"} if refused else set())
+    assert rules(tmp_path, model[:-1], name="m.onnx") == {"onnx-path"}
 
 
 def test_machine_code_in_an_archive_is_told(tmp_path: Path) -> None:

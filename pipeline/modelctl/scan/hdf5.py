@@ -34,7 +34,7 @@ def is_hdf5(content: Content, *, thorough: bool) -> bool:
 
 def json_objects(stream: BinaryIO) -> Iterator[dict[str, object] | bytes]:
     """Every outermost JSON object, and `b"model_config"` for each attribute of that name. Raises `ValueError` when
-    there is too much that looks like JSON."""
+    there is too much that looks like JSON, or too long a piece of it."""
     start, candidates = 0, 0
     while True:
         stream.seek(start)
@@ -73,8 +73,10 @@ def _decode(stream: BinaryIO, start: int) -> tuple[dict[str, object], int] | Non
             value, end = _DECODER.raw_decode(text)
         except json.JSONDecodeError as error:
             cut = error.msg.startswith("Unterminated") or error.pos >= len(text) - 8
-            if not cut or len(raw) < length or length >= MAX_OBJECT_BYTES:
+            if not cut or len(raw) < length:
                 return None
+            if length >= MAX_OBJECT_BYTES:
+                raise ValueError(f"an HDF5 file with JSON at byte {start} that is too long to be read") from error
             length *= 16
             continue
         except RecursionError as error:

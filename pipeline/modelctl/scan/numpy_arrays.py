@@ -7,6 +7,7 @@ the type holds objects. Format: numpy.lib.format, versions 1.0 to 3.0.
 from __future__ import annotations
 
 import ast
+import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,7 +56,11 @@ def read_header(stream: BinaryIO) -> ArrayHeader | None:
         raise ValueError("a NumPy array whose shape is none")
     size, objects = _type(header["descr"])
     data = stream.tell()
-    return ArrayHeader(objects=objects, data=data, end=data + size * math.prod(shape))
+    end = data + size * math.prod(shape)
+    if not objects and end > stream.seek(0, io.SEEK_END):
+        raise ValueError("a NumPy array whose numbers are cut off")
+    stream.seek(data)
+    return ArrayHeader(objects=objects, data=data, end=end)
 
 
 def _literal(text: str) -> object:

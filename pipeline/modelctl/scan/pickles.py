@@ -124,7 +124,8 @@ def _skip_old_tensor(stream: BinaryIO, pickle: Pickle) -> None:
         length = struct.unpack("<q", head)[0] * _ELEMENT_BYTES[match[1]]
     else:
         length = struct.unpack("<l", head[:4])[0] * 16 + 8
-    if length < 0:
-        pickle.problem = f"broken pickle at byte {stream.tell()}: a negative length"
+    start = stream.tell()
+    if 0 <= length <= stream.seek(0, io.SEEK_END) - start:
+        stream.seek(start + length)
     else:
-        stream.seek(stream.tell() + length)
+        pickle.problem = f"broken pickle at byte {start}: a tensor of {length} bytes"

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import BinaryIO
 
 from modelctl.scan import protobuf
-from modelctl.scan.content import Content
+from modelctl.scan.content import CHUNK_BYTES, Content
 from modelctl.scan.problems import Reason
 
 _OPERATION = re.compile(r"_?[A-Z][A-Za-z0-9_>]*")
+_NODE_NAME = re.compile(r"[\w.>/\\-]+")
+_TEXT_NODE = re.compile(rb"\bop\s*:\s*[\"']")
+_TEXT_REACH_BYTES = 64
+_FIRST_KEYS = frozenset(bytes([number << 3 | kind]) for number in range(1, 9) for kind in (0, 2))
+"""How the first field of a message begins: a number or a text under the numbers that these formats use."""
 _REACHING_OUT = frozenset(
     {
         *("PyFunc", "PyFuncStateless", "EagerPyFunc", "ReadFile", "WriteFile", "MatchingFiles", "WholeFileReader"),
@@ -40,7 +46,9 @@ def inspect(content: Content, name: str, *, in_archive: bool) -> Iterator[Reason
     head = content.peek(0, 64)
     if in_archive and _is_machine_code(content, head):
         yield "program", "a program or library in machine code, inside an archive"
-    if head[:1] not in (b"\x08", b"\x0a") and not name.endswith((".pb", ".onnx")):
+    if name.endswith(".pbtxt") and _is_graph_in_text(content):
+        yield "tensorflow-graph", "a TensorFlow graph as text, which is a program"
+    if head[:1] not in _FIRST_KEYS and not name.endswith((".pb", ".onnx")):
         return
     with content.open() as stream:
         operations = _operations(stream, content.size)
@@ -54,6 +62,9 @@ def inspect(content: Content, name: str, *, in_archive: bool) -> Iterator[Reason
                 yield "onnx-path", f"an ONNX model that reads a tensor from {path[:200]!a}"
         except _LimitError as error:
             yield "onnx-path", f"an ONNX model that can't be read for paths: {error}"
+        except ValueError as error:
+            if name.endswith(".onnx"):
+                yield "onnx-path", f"by its name an ONNX model, which can't be read for paths: {error}"
 
 
 def _is_machine_code(content: Content, head: bytes) -> bool:
@@ -65,23 +76,21 @@ def _is_machine_code(content: Content, head: bytes) -> bool:
 
 
 def _operations(stream: BinaryIO, size: int) -> set[str]:
-    """The operations of a saved model or of a graph alone; none for anything else."""
+    """The operations of a saved model or of a graph alone; none for anything else. Fields come in any order."""
     found: set[str] = set()
-    left = [_MAX_MESSAGES]
-    try:
-        top = protobuf.fields(stream, 0, size)
-        first = next(top)
-        if first.is_message:
-            _graph(stream, 0, size, found, left)
-        elif first.number == 1:
-            for field in top:
-                if field.number == 2 and field.is_message:
-                    for part in protobuf.fields(stream, field.start, field.end):
-                        if part.number == 2 and part.is_message:
-                            _graph(stream, part.start, part.end, found, left)
-    except (ValueError, StopIteration):
-        pass  # what is broken behind a graph's first nodes changes nothing about those
+    for read in (_saved_model, _graph):
+        with suppress(ValueError):  # it is the other one; and what is broken behind a graph's nodes changes nothing
+            read(stream, 0, size, found, [_MAX_MESSAGES])
     return found
+
+
+def _saved_model(stream: BinaryIO, start: int, end: int, found: set[str], left: list[int]) -> None:
+    """SavedModel: the graph is field 2 of each message in field 2."""
+    for field in protobuf.fields(stream, start, end):
+        if field.number == 2 and field.is_message:
+            for part in protobuf.fields(stream, field.start, field.end):
+                if part.number == 2 and part.is_message:
+                    _graph(stream, part.start, part.end, found, left)
 
 
 def _graph(stream: BinaryIO, start: int, end: int, found: set[str], left: list[int]) -> None:
@@ -98,34 +107,38 @@ def _graph(stream: BinaryIO, start: int, end: int, found: set[str], left: list[i
 
 
 def _node(stream: BinaryIO, node: protobuf.Field, found: set[str], left: list[int]) -> None:
-    """NodeDef: the name is field 1, the operation field 2."""
+    """NodeDef: the name is field 1, the operation field 2, which may be a function's name instead."""
     left[0] -= 1
     if left[0] < 0:
         return
-    name = False
+    texts: dict[int, str] = {}
     for field in protobuf.fields(stream, node.start, node.end):
-        if field.number in (1, 2) and not field.is_message:
-            raise ValueError("no node")
-        if field.number == 1:
-            name = True
-        if field.number == 2:
-            operation = protobuf.text(stream, field)
-            if not name or not _OPERATION.fullmatch(operation):
+        if field.number in (1, 2):
+            if not field.is_message:
                 raise ValueError("no node")
-            found.add(operation)
-            return
-    raise ValueError("no node")
+            texts[field.number] = protobuf.text(stream, field)
+    if not _NODE_NAME.fullmatch(texts.get(1, "")) or not _NODE_NAME.fullmatch(texts.get(2, "")):
+        raise ValueError("no node")
+    if _OPERATION.fullmatch(texts[2]):
+        found.add(texts[2])
+
+
+def _is_graph_in_text(content: Content) -> bool:
+    with content.open() as stream:
+        behind = b""
+        while block := stream.read(CHUNK_BYTES):
+            if _TEXT_NODE.search(behind + block):
+                return True
+            behind = block[-_TEXT_REACH_BYTES:]
+    return False
 
 
 def _external_paths(stream: BinaryIO, size: int) -> Iterator[str]:
-    """Where tensors of an ONNX model lie outside of its folder."""
+    """Where tensors of an ONNX model lie outside of its folder. Raises `ValueError` when it is no such model."""
     left = [_MAX_MESSAGES]
-    try:
-        for field in protobuf.fields(stream, 0, size):
-            if field.number == 7 and field.is_message:
-                yield from _paths(stream, field, "graph", left, 0)
-    except ValueError:
-        return
+    for field in protobuf.fields(stream, 0, size):
+        if field.number == 7 and field.is_message:
+            yield from _paths(stream, field, "graph", left, 0)
 
 
 _ONNX = {
@@ -143,15 +156,15 @@ def _paths(stream: BinaryIO, message: protobuf.Field, kind: str, left: list[int]
     if left[0] < 0 or depth > _MAX_DEPTH:
         raise _LimitError("it has too many parts or too deep ones")
     if kind == "entry":
-        parts = {field.number: protobuf.text(stream, field) for field in _texts(stream, message)}
-        if parts.get(1) == "location" and _LEAVES.search(parts.get(2, "")):
-            yield parts[2]
+        texts = {
+            field.number: field for field in protobuf.fields(stream, message.start, message.end) if field.is_message
+        }
+        if 1 in texts and 2 in texts and protobuf.text(stream, texts[1]) == "location":
+            path = protobuf.text(stream, texts[2])
+            if _LEAVES.search(path) or texts[2].end - texts[2].start > protobuf.MAX_TEXT_BYTES:
+                yield path
         return
     for field in protobuf.fields(stream, message.start, message.end):
         inner = _ONNX[kind].get(field.number)
         if inner is not None and field.is_message:
             yield from _paths(stream, field, inner, left, depth + 1)
-
-
-def _texts(stream: BinaryIO, message: protobuf.Field) -> Iterator[protobuf.Field]:
-    return (field for field in protobuf.fields(stream, message.start, message.end) if field.is_message)
