@@ -109,6 +109,28 @@ def test_every_kind_is_known_by_its_bytes_and_unpacked(tmp_path: Path, kind: Kin
     assert [item.name for item in tmp_path.iterdir()] == ["config.json"]
 
 
+def test_a_zlib_stream_that_begins_with_nothing_is_one(tmp_path: Path) -> None:
+    packed = zlib.compressobj(wbits=-15)
+    content = b"\x78\x01" + b"\0\0\0\xff\xff" * 300 + packed.compress(CONTENT) + packed.flush()
+    path = put(tmp_path, content + struct.pack(">L", zlib.adler32(CONTENT)))
+    assert list(members(path, budget(), tmp_path).values()) == [CONTENT]
+
+
+@pytest.mark.parametrize("dictionary", [0, 5000, 3 << 20])
+def test_an_lzma_stream_of_any_dictionary_is_one(tmp_path: Path, dictionary: int) -> None:
+    content = b"\x5d" + struct.pack("<L", dictionary) + PACKED["lzma"][5:]
+    assert list(members(put(tmp_path, content), budget(), tmp_path).values()) == [CONTENT]
+
+
+def test_an_lzma_stream_of_a_giant_dictionary_is_not_opened(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match="dictionary of 4294967295 bytes"):
+        kind_of(put(tmp_path, b"\x5d\xff\xff\xff\xff" + PACKED["lzma"][5:]))
+
+
+def test_whole_numbers_are_no_lzma_stream(tmp_path: Path) -> None:
+    assert kind_of(put(tmp_path, struct.pack("<200q", 0x5D, 7, *range(198)))) is None
+
+
 def test_a_zip_behind_something_else_is_a_zip(tmp_path: Path) -> None:
     path = put(tmp_path, b"{}" + bytes(100_000) + zipped({"a": CONTENT}) + b"")
     assert kind_of(path) == "zip"

@@ -18,7 +18,7 @@ from typing import Literal
 
 from modelctl.scan.clamd import Readable
 from modelctl.scan.content import Content, Extent, Packed, UnreadableError, to_extent
-from modelctl.scan.decoders import StreamKind, decode_stream
+from modelctl.scan.decoders import MAX_LZMA_MEMORY, StreamKind, decode_stream
 from modelctl.scan.tars import read_tar
 from modelctl.scan.zip_directory import CENTRAL, END, ZIP64_LOCATOR, Entry, Oddity, find_end
 from modelctl.scan.zips import LOCAL, checked, read_zip
@@ -49,6 +49,8 @@ _CLOSED = (
 )
 """Containers that are recognised and not opened here: the standard library has no decoder for them, and no model that
 is served needs one."""
+_LEAST_DICTIONARY = 4096
+"""Of LZMA, in bytes, as encoders write it; decoders take less for it."""
 _SKIPPABLE_ZSTD = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
 
 
@@ -129,7 +131,7 @@ def identify(content: Content) -> Kind | None:
     if _is_lzma(head):
         return "lzma"
     if len(head) > 2 and head[0] & 15 == 8 and head[0] >> 4 <= 7 and not int.from_bytes(head[:2], "big") % 31:
-        return "zlib" if _decodes(zlib.decompressobj(), head) else None
+        return "zlib" if _decoded(zlib.decompressobj(), head) is not None else None
     return None
 
 
@@ -179,16 +181,25 @@ def _is_tar(head: bytes) -> bool:
 
 
 def _is_lzma(head: bytes) -> bool:
-    """The format before xz has no magic number: usual properties, a plausible dictionary and size, a zero, and it
-    decodes."""
+    """The format before xz has no magic number: usual properties, a plausible size, a zero, and it decodes.
+
+    Whole numbers in a file look like that too, with a dictionary of no bytes, and decode to zeros. Raises
+    `UnreadableError` for a dictionary that is too large.
+    """
     dictionary, size = int.from_bytes(head[1:5], "little"), int.from_bytes(head[5:13], "little")
     if head[:1] != b"\x5d" or head[13:14] != b"\0" or (1 << 38 <= size != (1 << 64) - 1):
         return False
-    return dictionary.bit_count() == 1 and _decodes(lzma.LZMADecompressor(format=lzma.FORMAT_ALONE), head)
-
-
-def _decodes(state: lzma.LZMADecompressor | zlib._Decompress, head: bytes) -> bool:
-    try:
-        return bool(state.decompress(head, 1 << 16))
-    except (lzma.LZMAError, zlib.error):
+    content = _decoded(lzma.LZMADecompressor(format=lzma.FORMAT_ALONE, memlimit=MAX_LZMA_MEMORY), head)
+    if content is None and dictionary > MAX_LZMA_MEMORY:
+        raise UnreadableError(f"an lzma stream that asks for a dictionary of {dictionary} bytes")
+    if not content:
         return False
+    return dictionary >= _LEAST_DICTIONARY or content[:1] != b"\0"
+
+
+def _decoded(state: lzma.LZMADecompressor | zlib._Decompress, head: bytes) -> bytes | None:
+    """What the first packed bytes give; None when they are none."""
+    try:
+        return state.decompress(head, 1 << 16)
+    except (lzma.LZMAError, zlib.error):
+        return None

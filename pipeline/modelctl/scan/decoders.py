@@ -17,16 +17,16 @@ from modelctl.scan.content import UnreadableError
 
 StreamKind = Literal["gzip", "bzip2", "xz", "lzma", "zlib"]
 
-STORED, DEFLATED, BZIP2, LZMA = 0, 8, 12, 14
+STORED, _DEFLATED, _BZIP2, _LZMA = 0, 8, 12, 14
 """The methods of zip members that are opened here."""
-METHOD_NAMES = {
+_METHOD_NAMES = {
     1: "shrink", 6: "implode", 9: "deflate64", 20: "zstd", 93: "zstd", 95: "xz", 96: "JPEG", 97: "WavPack", 98: "PPMd",
     99: "AES",
 }  # fmt: skip
 """Methods that are known and not opened."""
 
 _PACKED_BYTES = 64 << 10
-_MAX_LZMA_MEMORY = 256 << 20
+MAX_LZMA_MEMORY = 256 << 20
 """Bytes; a hostile header could ask for a dictionary of 4 GiB."""
 
 
@@ -51,25 +51,24 @@ def decode_stream(kind: StreamKind, raw: BinaryIO) -> Readable:
         case "bzip2":
             return _Members(raw, bz2.BZ2Decompressor)
         case "xz":
-            return _Members(raw, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MAX_LZMA_MEMORY))
+            return _Members(raw, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_LZMA_MEMORY))
         case "lzma":
-            return _Members(raw, lambda: lzma.LZMADecompressor(lzma.FORMAT_ALONE, memlimit=_MAX_LZMA_MEMORY))
+            return _Members(raw, lambda: lzma.LZMADecompressor(lzma.FORMAT_ALONE, memlimit=MAX_LZMA_MEMORY))
         case "zlib":
             return _Zlib(raw, zlib.decompressobj())
 
 
 def decode_method(method: int, raw: BinaryIO) -> Readable:
     """The content of a zip member. Raises `UnreadableError` for a method that is not opened here."""
-    match method:
-        case 0:
-            return raw
-        case 8:
-            return _Zlib(raw, zlib.decompressobj(-zlib.MAX_WBITS))
-        case 12:
-            return _Members(raw, bz2.BZ2Decompressor, single=True)
-        case 14:
-            return _Members(raw, _zip_lzma(raw), single=True)
-    name = METHOD_NAMES.get(method)
+    if method == STORED:
+        return raw
+    if method == _DEFLATED:
+        return _Zlib(raw, zlib.decompressobj(-zlib.MAX_WBITS))
+    if method == _BZIP2:
+        return _Members(raw, bz2.BZ2Decompressor, single=True)
+    if method == _LZMA:
+        return _Members(raw, _zip_lzma(raw), single=True)
+    name = _METHOD_NAMES.get(method)
     raise UnreadableError(f"it is packed by method {method}{f' ({name})' if name else ''}, which is not opened here")
 
 
@@ -80,7 +79,7 @@ def _zip_lzma(raw: BinaryIO) -> Callable[[], _Decompressor]:
     if len(properties) != 5 or properties[0] >= 225:
         raise UnreadableError("broken lzma data: its properties are not valid")
     dictionary = int.from_bytes(properties[1:5], "little")
-    if dictionary > _MAX_LZMA_MEMORY:
+    if dictionary > MAX_LZMA_MEMORY:
         raise UnreadableError(f"it asks for a dictionary of {dictionary} bytes")
     rest, lc = divmod(properties[0], 9)
     pb, lp = divmod(rest, 5)
