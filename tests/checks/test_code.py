@@ -260,6 +260,11 @@ def test_more_text_than_is_held_is_refused_and_not_read(tmp_path: Path, monkeypa
     assert [(item.path, item.rule) for item in gathered.problems] == [("b.py", "unreadable-python")]
 
 
+def test_a_text_that_is_too_much_for_a_syntax_tree_is_unjudged(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {"license.txt": "import os\nx = a" + ".b" * 20_000 + "\n", "notes.txt": "f(1 1"}
+    assert [(item.path, item.rule) for item in static(tmp_path, files)] == [("license.txt", "code.unreadable-python")]
+
+
 def test_a_child_that_runs_out_of_time_decides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("modelctl.checks.code.WORKER_MEMORY_BYTES", 1 << 20)
     folder = write(tmp_path / "model", {f"{number}.py": "x = [" + "1," * 400_000 + "]" for number in range(4)})

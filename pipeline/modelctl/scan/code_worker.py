@@ -45,8 +45,9 @@ def _unit(source: bytes, *, certain: bool) -> dict[str, object]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        unread = certain or isinstance(error, RecursionError | MemoryError)  # it may be more than the tree can hold
         words = f"{type(error).__name__}: {error}"[:200]
-        return {"is_code": certain, "error": words if certain else None, "mentions": []}
+        return {"is_code": unread, "error": words if unread else None, "mentions": []}
     if not certain and not is_code(tree):
         return {"is_code": False, "error": None, "mentions": []}
     try:
