@@ -22,7 +22,8 @@ from comparison import Call, Row, beside, medians, peak_memory, quietly
 from files import write_random
 from modelctl.checks.malware import MalwareLimits
 from modelctl.scan.clamd import Clamd
-from modelctl.scan.files import Depth, Examined, Examiner
+from modelctl.scan.files import Examiner
+from modelctl.scan.inside import Depth, Examined
 from modelctl.scan.windows import Windows
 from modelctl.services.clamd import private_clamd
 from modelctl.services.process import running
@@ -34,7 +35,7 @@ PATIENCE_S = 3600.0
 _LOOK = """
 import sys, tempfile
 from pathlib import Path
-from modelctl.scan.files import Depth, Examined, look_inside
+from modelctl.scan.inside import Depth, Examined, look_inside
 
 def drain(stream, where):
     while stream.read(1 << 20):
@@ -68,7 +69,7 @@ def rows(folder: Path, *, rounds: int, size_mb: int) -> list[Row]:
     found += beside("deep scan, every byte checked, no clamd", times, "modelctl", at_most={}, **parameters)
     found.append(
         peak_memory(
-            "peak memory, deep scan", _READ, path, libraries="import modelctl.scan.files", parameters=parameters
+            "peak memory, deep scan", _READ, path, libraries="import modelctl.scan.inside", parameters=parameters
         )
     )
     examined, temporary = _with_clamd(path)

@@ -29,8 +29,8 @@ from modelctl.model.config import read_config
 from modelctl.model.strict_json import parse_object
 from modelctl.scan.containers import Budget, identify, unpack
 from modelctl.scan.content import Content, Extent, UnreadableError
-from modelctl.scan.files import Depth, Examined, look_inside
 from modelctl.scan.gguf import chat_templates
+from modelctl.scan.inside import Depth, Examined, look_inside
 from modelctl.scan.pickles import walk_file
 from modelctl.scan.zip_directory import Oddity
 from tests.fuzz.mutate import mutate

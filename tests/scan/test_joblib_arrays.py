@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from modelctl.scan.harmless_estimators import ESTIMATORS
-from modelctl.scan.opcodes import Pickle
 from modelctl.scan.pickles import walk_file
+from modelctl.scan.walked import Pickle
 from tests.support.pickles import CALL_0
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from modelctl.scan.harmless import _NAMES, is_harmless
-from modelctl.scan.opcodes import Pickle, walk
+from modelctl.scan.opcodes import walk
 from modelctl.scan.pickles import walk_file
+from modelctl.scan.walked import Pickle
 from tests.support.pickles import CALL_0, CALL_2, short_text, stack_global, tensor_pickle, through_memo
 
 

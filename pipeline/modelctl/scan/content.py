@@ -154,11 +154,11 @@ def to_extent(content: Content, *, scratch: Path) -> Extent:
     return Extent.of_file(file)
 
 
-class _ExtentReader(io.RawIOBase):
-    """Reads at a position of its own, so that several readers and threads may share the file."""
+class _Positioned(io.RawIOBase):
+    """A raw reader of `size` bytes with a position."""
 
-    def __init__(self, extent: Extent) -> None:
-        self._extent = extent
+    def __init__(self, size: int) -> None:
+        self._size = size
         self._position = 0
 
     def readable(self) -> bool:
@@ -171,8 +171,19 @@ class _ExtentReader(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._position = _target(offset, whence, self._position, self._extent.size)
-        return self._position
+        position = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence] + offset
+        if position < 0:
+            raise ValueError(f"position {position} is before the start")
+        self._position = position
+        return position
+
+
+class _ExtentReader(_Positioned):
+    """Reads at a position of its own, so that several readers and threads may share the file."""
+
+    def __init__(self, extent: Extent) -> None:
+        super().__init__(extent.size)
+        self._extent = extent
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         extent = self._extent
@@ -182,28 +193,14 @@ class _ExtentReader(io.RawIOBase):
         return got
 
 
-class _Rewindable(io.RawIOBase):
+class _Rewindable(_Positioned):
     """A decoder's output with a position: forward by reading on, back by starting again."""
 
     def __init__(self, decode: Callable[[], Readable], size: int) -> None:
+        super().__init__(size)
         self._decode = decode
-        self._size = size
         self._stream: Readable | None = None
         self._reached = 0
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._position = _target(offset, whence, self._position, self._size)
-        return self._position
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         wanted = min(len(buffer), self._size - self._position)
@@ -239,10 +236,3 @@ class _Measured:
         self._count(len(part))
         self._packed._add(part)
         return part
-
-
-def _target(offset: int, whence: int, position: int, size: int) -> int:
-    base = {io.SEEK_SET: 0, io.SEEK_CUR: position, io.SEEK_END: size}[whence]
-    if base + offset < 0:
-        raise ValueError(f"position {base + offset} is before the start")
-    return base + offset

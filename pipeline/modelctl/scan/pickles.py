@@ -15,8 +15,9 @@ from typing import BinaryIO
 from modelctl.scan.joblib_arrays import JoblibArrays
 from modelctl.scan.numpy_arrays import MAGIC as ARRAY_MAGIC
 from modelctl.scan.numpy_arrays import read_header
-from modelctl.scan.opcodes import Pickle, may_begin, walk
+from modelctl.scan.opcodes import may_begin, walk
 from modelctl.scan.values import Name
+from modelctl.scan.walked import Pickle
 
 MAX_PICKLES = 10_000
 """Pickles in one file, one behind the other."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modelctl.scan.files import Depth, Examined, look_inside
+from modelctl.scan.inside import Depth, Examined, look_inside
 from tests.scan.test_containers import tarred, zipped
 from tests.support.pickles import CALL_2, stack_global, tensor_pickle, torch_written
 
