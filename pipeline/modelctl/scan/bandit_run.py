@@ -7,21 +7,24 @@ and a file that it did not look at is reported as such.
 
 from __future__ import annotations
 
-import json
-import sys
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
+from modelctl import worker
 from modelctl.errors import CannotDecideError
-from modelctl.isolation import Child, Sandbox
+from modelctl.isolation import Sandbox
 
 Level = Literal["low", "medium", "high"]
 LEVELS: tuple[Level, ...] = ("low", "medium", "high")
-MAX_OUTPUT_BYTES = 64 << 20
 MEMORY_LIMIT_BYTES = 4 << 30
+"""Of all processes together."""
+MAX_PROCESSES = 8
+FILES_A_PROCESS = 50
+"""Fewer are done before a second process has started."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,36 +52,32 @@ class Bandit:
     version: str
 
 
-def run_bandit(sources: Sequence[Path], *, sandbox: Sandbox, folder: Path, time_limit_s: float) -> Bandit:
-    """Run bandit on `sources`, which are all the Python files in `folder`. Raises `CannotDecideError` when it fails
-    or runs out of time."""
+def run_bandit(
+    sources: Sequence[Path], *, sandbox: Sandbox, folder: Path, time_limit_s: float, processes: int | None = None
+) -> Bandit:
+    """Run bandit on `sources`, which lie in `folder`, by default in a process for each core and at least 50 files.
+
+    Raises `CannotDecideError` when it fails or runs out of time.
+    """
     settings = folder / "bandit.ini"
     settings.write_text("[bandit]\n", encoding="ascii")
     names = {str(path): number for number, path in enumerate(sources)}
-    output = bytearray()
-
-    def keep(line: bytes) -> None:
-        output.extend(line)
-        if len(output) > MAX_OUTPUT_BYTES:
-            raise CannotDecideError("bandit's output is too long to be read")
-
-    arguments = ["-f", "json", "-q", "-n", "1", "--exit-zero", "--ignore-nosec", "--ini", str(settings)]
-    arguments += ["-x", str(folder / "nothing"), "-r", str(folder)]
-    finished = sandbox.run(
-        Child(argv=[sys.executable, "-I", "-m", "bandit", *arguments], readable=[folder]),
-        request=b"",
-        on_line=keep,
+    if processes is None:
+        processes = max(1, min(len(os.sched_getaffinity(0)), MAX_PROCESSES, len(sources) // FILES_A_PROCESS))
+    report = worker.call(
+        sandbox,
+        "scan.bandit_worker",
+        {"files": list(names), "settings": str(settings), "processes": processes},
+        readable=[folder],
         time_limit_s=time_limit_s,
         memory_limit_bytes=MEMORY_LIMIT_BYTES,
     )
     try:
-        report: dict[str, Any] = json.loads(output)
         issues = tuple(_issue(result, names) for result in report["results"])
         errors = tuple((names[error["filename"]], str(error["reason"])) for error in report["errors"])
-        seen = {names[name] for name in report["metrics"] if name in names}
+        seen = {names[name] for name in report["seen"] if name in names}
     except (ValueError, KeyError, TypeError) as error:
-        words = finished.stderr.strip().splitlines()[-1:] or ["no words"]
-        raise CannotDecideError(f"bandit ended with status {finished.returncode} and no report: {words[0]}") from error
+        raise CannotDecideError(f"bandit's report is none of those it writes: {error!r}") from error
     failed = {unit for unit, _ in errors}
     unseen = tuple(number for number in names.values() if number not in seen | failed)
     return Bandit(issues=issues, errors=errors, unseen=unseen, version=version("bandit"))
