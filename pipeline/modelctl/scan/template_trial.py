@@ -8,11 +8,14 @@ template fails on our conversations is no matter of safety, and the tokenizer ch
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
 from modelctl.tokenization.bounded import Answered, Bounds, Crashed, Exceeded, run_bounded
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MAX_RENDERED_CHARACTERS = 4 << 20
 """Each conversation here is under 10,000 characters."""
@@ -71,8 +74,6 @@ def trial(template: str, *, time_limit_s: float, memory_limit_bytes: int) -> lis
 
 
 def _render_all(template: str, given: Sequence[Mapping[str, Any]]) -> JsonValue:
-    from jinja2.exceptions import SecurityError
-
     from modelctl.tokenization.rendering import environment
 
     try:
@@ -82,16 +83,26 @@ def _render_all(template: str, given: Sequence[Mapping[str, Any]]) -> JsonValue:
     except Exception:  # noqa: BLE001 - a template that can't be compiled renders nothing, and `tokenizer` says so
         return []
     for variables in given:
-        length = 0
-        try:
-            for piece in compiled.generate(**{"tools": None, "documents": None, **_TOKENS, **variables}):
-                length += len(piece)
-                if length > MAX_RENDERED_CHARACTERS:
-                    return [f"a short conversation becomes more than {MAX_RENDERED_CHARACTERS} characters"]
-        except SecurityError as error:
-            return [f"it reaches for what the sandbox forbids: {str(error)[:200]}"]
-        except MemoryError:
-            raise
-        except Exception:  # noqa: BLE001, S112 - whatever a hostile template makes jinja raise ends this rendering
-            continue
+        reason = _render(compiled, variables)
+        if reason is not None:
+            return [reason]
     return []
+
+
+def _render(compiled: Template, variables: Mapping[str, Any]) -> str | None:
+    """Why one conversation is a reason to refuse, if it is."""
+    from jinja2.exceptions import SecurityError
+
+    length = 0
+    try:
+        for piece in compiled.generate(**{"tools": None, "documents": None, **_TOKENS, **variables}):
+            length += len(piece)
+            if length > MAX_RENDERED_CHARACTERS:
+                return f"a short conversation becomes more than {MAX_RENDERED_CHARACTERS} characters"
+    except SecurityError as error:
+        return f"it reaches for what the sandbox forbids: {str(error)[:200]}"
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever a hostile template makes jinja raise ends this rendering
+        return None
+    return None
