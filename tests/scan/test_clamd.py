@@ -149,17 +149,15 @@ def test_version_with_and_without_a_database(server: FalseClamd) -> None:
 
 @pytest.mark.parametrize("answer", [b"220 smtp ready\0", b"ClamAV 1.4.6/27500/yesterday\0"])
 def test_another_service_is_no_clamd(server: FalseClamd, answer: bytes) -> None:
-    server.answers |= {b"VERSION": answer, b"PING": answer}
-    with pytest.raises(CannotDecideError):
+    server.answers |= {b"VERSION": answer}
+    with pytest.raises(CannotDecideError, match=r"no clamd|unreadable database date"):
         Clamd(server.address).version()
-    with pytest.raises(CannotDecideError, match="no clamd"):
-        Clamd(server.address).ping()
 
 
 @pytest.mark.parametrize("address", ["/nowhere/clamd.sock", "127.0.0.1:1", "/" + "x" * 200])
 def test_an_unreachable_clamd_names_the_next_command(address: str) -> None:
     with pytest.raises(CannotDecideError) as caught:
-        Clamd(address).ping()
+        Clamd(address).version()
     assert address in caught.value.message
     assert "modelctl services up" in (caught.value.remedy or "")
 
@@ -177,5 +175,5 @@ def test_a_clamd_without_signatures_cannot_answer_and_the_message_says_so(
     configuration.write_text(f"LocalSocket {tmp_path}/clamd.ctl\nDatabaseDirectory {tmp_path}/signatures\n")
     monkeypatch.setattr(clamd_conf, "DEFAULT_PATHS", (configuration,))
     with pytest.raises(CannotDecideError, match="holds no signatures") as caught:
-        Clamd(f"{tmp_path}/clamd.ctl").ping()
+        Clamd(f"{tmp_path}/clamd.ctl").version()
     assert "freshclam" in (caught.value.remedy or "")

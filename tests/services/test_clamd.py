@@ -33,13 +33,12 @@ def test_a_private_clamd_starts_finds_and_ends(tmp_path: Path, monkeypatch: pyte
     assert service.detail.startswith("small test database: EICAR only; runs as ")
     with running(service) as state:
         clamd = Clamd(state.address)
-        clamd.ping()
         assert clamd.version().database is None
         assert isinstance(clamd.scan(io.BytesIO(eicar())), Found)
         prove(clamd, size_bytes=150 << 20, windows=Windows())
     assert find(service.folder) is None
     with pytest.raises(CannotDecideError):
-        Clamd(state.address).ping()
+        Clamd(state.address).version()
 
 
 @pytest.mark.services
@@ -50,7 +49,7 @@ def test_a_folder_with_a_long_path_gets_a_short_socket(tmp_path: Path) -> None:
     assert len(os.fsencode(first.address)) <= 107
     try:
         start(first)
-        Clamd(first.address).ping()
+        Clamd(first.address).version()
     finally:
         stop(folder)
         Path(first.address).unlink(missing_ok=True)
@@ -64,7 +63,7 @@ def test_root_hands_its_rights_over_where_the_folder_can_be_reached() -> None:
         service = private_clamd(Path(folder) / "clamd")
         with running(service) as state:
             user = psutil.Process(state.pid).username()
-            Clamd(state.address).ping()
+            Clamd(state.address).version()
     assert service.detail.endswith(f"runs as {user}")
     assert user == ("clamav" if os.getuid() == 0 else getpass.getuser())
 
@@ -143,7 +142,7 @@ def test_an_emptied_database_folder_is_told_in_clamds_words_and_in_ours(
         start(service)
     monkeypatch.setattr(clamd_conf, "DEFAULT_PATHS", (service.folder / "clamd.conf",))
     with pytest.raises(CannotDecideError, match="holds no signatures"):
-        Clamd(service.address).ping()
+        Clamd(service.address).version()
 
 
 def test_an_empty_database_folder_is_an_input_error(tmp_path: Path) -> None:

@@ -53,7 +53,6 @@ class FalseClamd:
 
     def __init__(self) -> None:
         self.answers: dict[bytes, bytes | None] = {
-            b"PING": b"PONG\0",
             b"VERSION": b"ClamAV 1.4.6/27500/Mon Nov 30 08:00:00 2026\0",
             b"INSTREAM": b"stream: OK\0",
         }

@@ -93,12 +93,6 @@ class Clamd:
                 )
             self._host = (host.strip("[]"), int(port))
 
-    def ping(self) -> None:
-        """Raises `CannotDecideError` unless clamd answers."""
-        answer = self._ask("PING")
-        if answer != "PONG":
-            raise CannotDecideError(f"what listens at {self.address} is no clamd: it answered {answer[:80]!r}")
-
     def version(self) -> ClamdVersion:
         """The engine's version and the daily database's number and date. Raises `CannotDecideError`."""
         answer = self._ask("VERSION")
