@@ -84,6 +84,12 @@ def test_memory_runs_out() -> None:
         Sandbox().run(python(code), request=b"", on_line=lambda _: None, time_limit_s=30, memory_limit_bytes=200 << 20)
 
 
+def test_a_line_without_an_end_ends_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modelctl.isolation.MAX_LINE_BYTES", 1000)
+    with pytest.raises(CannotDecideError, match="writes a line of over"):
+        output_of(python("while True: print('x', end='')"))
+
+
 def test_end_is_fine_with_what_has_ended() -> None:
     process = Sandbox().start(python("pass"))
     process.wait(timeout=30)

@@ -34,6 +34,8 @@ SYSTEM_PATHS = (
 )  # fmt: skip
 """What a child may read of the machine: programs and libraries, no configuration and nobody's home."""
 
+MAX_LINE_BYTES = 256 << 20
+"""Longest line of a child's output: it is held in memory."""
 _STDERR_KEPT = 64 << 10
 _POLL_S = 0.1
 _SLOWEST_POLL_S = 1.0
@@ -126,7 +128,7 @@ class Sandbox:
         """Run a child to its end: feed it `request`, hand each line of its output to `on_line`.
 
         Raises `CannotDecideError` when the time (seconds) or the memory (resident bytes of the child and all it
-        started) runs out.
+        started) runs out, or a line has no end.
         """
         process = self.start(child, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if process.stdin is None or process.stdout is None or process.stderr is None:
@@ -137,7 +139,9 @@ class Sandbox:
             with contextlib.suppress(BrokenPipeError):  # the exit status and the error output say why
                 process.stdin.write(request)
                 process.stdin.close()
-            for line in process.stdout:
+            while line := process.stdout.readline(MAX_LINE_BYTES):
+                if len(line) == MAX_LINE_BYTES:
+                    raise CannotDecideError(f"{child.argv[-1][:80]!a} writes a line of over {MAX_LINE_BYTES >> 20} MiB")
                 on_line(line)
             returncode = process.wait()
         finally:

@@ -17,8 +17,6 @@ from modelctl.errors import CannotDecideError
 from modelctl.isolation import Child, Sandbox
 from modelctl.progress import Task
 
-MAX_LINE_BYTES = 64 << 20
-
 
 def call(
     sandbox: Sandbox,
