@@ -17,7 +17,7 @@ from modelctl.isolation import Sandbox
 from modelctl.progress import SILENT
 from modelctl.settings import load_workspace
 from tests.support.gguf import gguf, tensor
-from tests.support.models import tiny_llama
+from tests.support.models import raw_safetensors, tiny_llama
 
 RELEASE: Mapping[str, Any] = {
     "apiVersion": "modelctl.dev/v1",
@@ -40,6 +40,15 @@ def release(root: Path, **spec: object) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "release.yaml").write_text(json.dumps({**RELEASE, "spec": {**RELEASE["spec"], **spec}}))
     return "tiny@1.0.0"
+
+
+def adapter(root: Path) -> Path:
+    folder = root / "adapter"
+    folder.mkdir()
+    config = {"peft_type": "LORA", "base_model_name_or_path": "org/base", "r": 8, "target_modules": ["q_proj"]}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    (folder / "adapter_model.safetensors").write_bytes(raw_safetensors(b"{}"))
+    return folder
 
 
 def rename_architecture(root: Path, name: str, **more: object) -> None:
@@ -117,24 +126,23 @@ def test_an_unquantised_release_skips_what_does_not_apply(root: Path) -> None:
 
 
 @pytest.mark.parametrize("check", ["concurrency", "long-context"])
-def test_an_embedding_model_passes_no_check_that_asks_for_text(root: Path, check: str) -> None:
-    rename_architecture(root, "LlamaModel")
-    report = run(root, str(root / "model"), check).report
+def test_an_adapter_alone_passes_no_check_that_asks_an_engine(root: Path, check: str) -> None:
+    report = run(root, str(adapter(root)), check).report
     (found,) = report.checks
     assert found.outcome == "skipped"
     assert found.skipped_because is not None
-    assert "embedding (config.json: architecture LlamaModel has no language-model head)" in found.skipped_because
+    assert "lora-adapter (adapter_config.json" in found.skipped_because
     assert report.verdict == "undecided"
 
 
 def test_the_policy_decides_whether_a_check_may_be_skipped(root: Path) -> None:
-    rename_architecture(root, "LlamaModel")
-    strict = run(root, str(root / "model"), "concurrency").report
+    folder = adapter(root)
+    strict = run(root, str(folder), "concurrency").report
     assert strict.reasons == ("concurrency was skipped and the policy does not allow that",)
     spec = {"checks": {"concurrency": {"allow_skip": True}}, "isolation": "preferred"}
     policy = {"apiVersion": "modelctl.dev/v1", "kind": "AdmissionPolicy", "metadata": {"name": "lenient"}, "spec": spec}
     (root / "lenient.yaml").write_text(json.dumps(policy))
-    lenient = run(root, str(root / "model"), "concurrency", policy=str(root / "lenient.yaml")).report
+    lenient = run(root, str(folder), "concurrency", policy=str(root / "lenient.yaml")).report
     assert lenient.verdict == "admitted"
 
 

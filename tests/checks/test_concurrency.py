@@ -17,7 +17,7 @@ from modelctl.serving.command import gpu_devices
 from modelctl.serving.engine import EngineRefusedError
 from modelctl.serving.sweep_run import SweepResult
 from tests.support.engine import FaultEngine, Faults, fault_engine
-from tests.support.models import tiny_llama
+from tests.support.models import embedding_model, tiny_llama
 from tests.support.stress import KeptEvidence, measured, observe, reasons, rules
 
 LIMITS = ConcurrencyLimits(
@@ -26,7 +26,7 @@ LIMITS = ConcurrencyLimits(
     ramp_s=0.1,
     prompt_tokens=64,
     answer_tokens=16,
-    max_stall_s=0.3,
+    max_stall_s=5,
     request_time_limit_s=5,
     scrape_s=0.05,
     min_achieved_share=0.5,
@@ -90,7 +90,8 @@ def test_a_good_engine_passes_with_its_figures(tmp_path: Path, model: Path) -> N
 )
 def test_a_fault_is_a_finding(run: object, faults: dict[str, object], rule: str) -> None:
     assert callable(run)
-    assert rule in rules(run(**faults))
+    limits = LIMITS.model_copy(update={"max_stall_s": 0.5}) if "stalls_after" in faults else LIMITS
+    assert rule in rules(run(limits, **faults))
 
 
 def test_an_error_inside_a_good_stream_counts_every_request_as_failed(run: object) -> None:
@@ -144,6 +145,27 @@ def test_a_model_that_copies_no_code_is_not_judged_by_codes_and_the_report_says_
     assert (rules(seen), reasons(seen)) == ([], "")
     assert measured(seen, "own-code-share") is None
     assert any("cross-talk was not judged: alone this model repeats 0 of 8 codes" in line for line in seen.warnings)
+
+
+def test_an_embedding_model_is_asked_for_vectors(tmp_path: Path) -> None:
+    model = embedding_model(tmp_path / "model", max_positions=512)
+    limits = CODES.model_copy(update={"sweep_streams": (1, 2), "max_ttft_p95_s": 60})
+    with fault_engine(tmp_path, embeds_only=True) as engine:
+        seen = observe(CHECK, limits, engine.endpoint, model=model, serving=SERVING)
+        assert all(len(body["input"]) == 64 for body in engine.requests)
+    assert (rules(seen), reasons(seen)) == ([], "")
+    latency = next(item for item in seen.measurements if item.name == "latency-p95")
+    assert latency.parameters["api"] == "embeddings"
+    assert measured(seen, "ttft-p95") == latency.value
+    assert float(str(measured(seen, "throughput"))) > 0
+    assert any("neither cross-talk nor a sweep was tried" in line for line in seen.warnings)
+
+
+def test_an_engine_that_counts_other_tokens_of_vectors_is_undecided(tmp_path: Path) -> None:
+    model = embedding_model(tmp_path / "model", max_positions=512)
+    with fault_engine(tmp_path, embeds_only=True, miscounts=1.5) as engine:
+        seen = observe(CHECK, LIMITS, engine.endpoint, model=model, serving=SERVING)
+    assert "one is wrong, or others use it" in reasons(seen)
 
 
 @pytest.mark.slow

@@ -40,8 +40,8 @@ def test_a_kind_that_nobody_knows_is_tried(check: str) -> None:
     [
         ("tokenizer", {"gguf"}),
         ("quantization", {"embedding", "vision-language", "lora-adapter", "gguf"}),
-        ("long-context", {"embedding", "lora-adapter", "gguf"}),
-        ("concurrency", {"embedding", "lora-adapter", "gguf"}),
+        ("long-context", {"lora-adapter", "gguf"}),
+        ("concurrency", {"lora-adapter", "gguf"}),
     ],
 )
 def test_what_a_check_does_not_fit(check: str, misfits: set[str]) -> None:
@@ -51,7 +51,7 @@ def test_what_a_check_does_not_fit(check: str, misfits: set[str]) -> None:
 def test_the_reason_names_the_kind_and_its_evidence() -> None:
     reason = does_not_fit("concurrency", [kind("lora-adapter"), kind("gguf")])
     assert reason is not None
-    assert reason.startswith("this version serves and asks only safetensors models that write text; found ")
+    assert reason.startswith("this version serves and asks only whole models in safetensors, that write text")
     assert reason.endswith("found lora-adapter (evidence of lora-adapter); gguf (evidence of gguf)")
 
 

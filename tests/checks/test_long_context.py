@@ -14,7 +14,7 @@ from modelctl.model.release import Serving
 from modelctl.serving.engine import EngineRefusedError
 from modelctl.serving.memory import MemorySource
 from tests.support.engine import FaultEngine, fault_engine
-from tests.support.models import tiny_llama
+from tests.support.models import embedding_model, tiny_llama
 from tests.support.progress import Notes
 from tests.support.stress import KeptEvidence, measured, observe, reasons, rules
 
@@ -95,6 +95,14 @@ def test_a_fault_is_a_finding(run: object, faults: dict[str, object], rule: str)
     assert rule in rules(run(limits, **faults))
 
 
+def test_an_answer_that_is_cut_to_fit_is_a_length_that_is_not_served(run: object) -> None:
+    assert callable(run)
+    seen = run(LIMITS.model_copy(update={"cliff_step": 1}), shortens_over=400)
+    assert rules(seen) == ["long-context.truncated"]
+    assert "16 tokens of answer were asked for at 512 tokens, 1 came" in seen.findings[0].message
+    assert "; 400 tokens still work, 401 do not" in seen.findings[0].message
+
+
 def test_a_failure_says_at_which_length_and_stops_there(run: object) -> None:
     assert callable(run)
     seen = run(rejects_over=200)
@@ -169,6 +177,25 @@ def test_memory_that_grows_with_the_length_is_warned_of(monkeypatch: pytest.Monk
     assert measured(seen, "memory-peak") == 1200
     assert measured(seen, "memory-growth") == 0.2
     assert any("grew by 20.0%, from 1,000 MiB at 128 tokens to 1,200 MiB at 512" in line for line in seen.warnings)
+
+
+def test_an_embedding_model_is_asked_for_vectors_of_every_length(tmp_path: Path) -> None:
+    model = embedding_model(tmp_path / "model", max_positions=512)
+    with fault_engine(tmp_path, embeds_only=True) as engine:
+        seen = observe(CHECK, LIMITS, engine.endpoint, model=model, serving=SERVING)
+        sent = [len(body["input"]) for body in engine.requests]
+    assert (rules(seen), reasons(seen)) == ([], "")
+    assert sent == [128, 128, 256, 256, 512, 512, 513, 64]
+    assert measured(seen, "longest-answered") == 512
+    assert any("KV use was not judged" in line for line in seen.warnings)
+
+
+def test_the_cliff_of_an_embedding_model_is_found(tmp_path: Path) -> None:
+    model = embedding_model(tmp_path / "model", max_positions=512)
+    with fault_engine(tmp_path, embeds_only=True, fails_over=300) as engine:
+        seen = observe(CHECK, LIMITS, engine.endpoint, model=model, serving=SERVING)
+    assert rules(seen) == ["long-context.failed-request"]
+    assert "; 288 tokens still work, 304 do not" in seen.findings[0].message
 
 
 def test_an_engine_that_is_not_ours_has_no_memory_figure(run: object) -> None:

@@ -43,6 +43,8 @@ class Faults:
     """500 for anything longer."""
     accepts_over_maximum: bool = False
     """Cuts what is too long and answers as if nothing was."""
+    shortens_over: int | None = None
+    """Answers of anything longer end early, so that the whole is no longer than that."""
     stalls_after: int | None = None
     """A stream says nothing more after so many tokens, while /health stays good."""
     stream_error: bool = False
@@ -61,6 +63,8 @@ class Faults:
     old_names: bool = False
     """Metrics under the names of earlier releases only."""
     no_metrics: bool = False
+    embeds_only: bool = False
+    """No fault but another model: vectors from /v1/embeddings, no completions."""
     no_tokenize: bool = False
     cached_share: float = 0.0
     """Prefix cache hits among queries."""
@@ -144,7 +148,10 @@ class FaultEngine:
         app.router.add_get("/health", self._health)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_post("/tokenize", self._tokenize)
-        app.router.add_post("/v1/completions", self._completions)
+        if self.faults.embeds_only:
+            app.router.add_post("/v1/embeddings", self._embeddings)
+        else:
+            app.router.add_post("/v1/completions", self._completions)
         runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.05)
         await runner.setup()
         await web.UnixSite(runner, str(self.socket)).start()
@@ -175,6 +182,40 @@ class FaultEngine:
         self.requests.append(body)
         prompt = body["prompt"] if isinstance(body["prompt"], list) else self._ids(body["prompt"])
         length = len(prompt) + body["max_tokens"]
+        refused = await self._refused(length)
+        if refused is not None:
+            return refused
+        key = id(request)
+        try:
+            if self._slots is None:
+                return await self._stream(request, key, prompt, body["max_tokens"])
+            self._waiting += 1
+            async with self._slots:
+                self._waiting -= 1
+                return await self._stream(request, key, prompt, body["max_tokens"])
+        finally:
+            self._running.pop(key, None)
+            self._prompts.pop(key, None)
+
+    async def _embeddings(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.requests.append(body)
+        prompt = body["input"] if isinstance(body["input"], list) else self._ids(body["input"])
+        refused = await self._refused(len(prompt))
+        if refused is not None:
+            return refused
+        self._running[id(request)] = len(prompt)
+        try:
+            await asyncio.sleep(self.token_s * 10)
+        finally:
+            del self._running[id(request)]
+        self._totals["prompt"] += len(prompt) * self.faults.miscounts
+        vector = [1.0 / (1 + word) for word in prompt[:8]]
+        usage = {"prompt_tokens": len(prompt), "total_tokens": len(prompt)}
+        return web.json_response({"data": [{"index": 0, "embedding": vector}], "usage": usage})
+
+    async def _refused(self, length: int) -> web.Response | None:
+        """What becomes of a request that is too long, here or by a fault; None: nothing is wrong with it."""
         faults = self.faults
         deadly = faults.dies_at is not None and length >= faults.dies_at
         if faults.dies_between is not None:
@@ -188,17 +229,7 @@ class FaultEngine:
             return web.json_response({"error": {"message": message, "param": "input_tokens"}}, status=400)
         if faults.fails_over is not None and length > faults.fails_over:
             return web.json_response({"error": {"message": "the worker has died"}}, status=500)
-        key = id(request)
-        try:
-            if self._slots is None:
-                return await self._stream(request, key, prompt, body["max_tokens"])
-            self._waiting += 1
-            async with self._slots:
-                self._waiting -= 1
-                return await self._stream(request, key, prompt, body["max_tokens"])
-        finally:
-            self._running.pop(key, None)
-            self._prompts.pop(key, None)
+        return None
 
     async def _stream(
         self, request: web.Request, key: int, prompt: list[int], answer_tokens: int
@@ -217,6 +248,8 @@ class FaultEngine:
 
         await send({"choices": [{"index": 0, "text": "", "finish_reason": None}]})
         copied: list[str] | None = None
+        if faults.shortens_over is not None:
+            answer_tokens = max(1, min(answer_tokens, faults.shortens_over - len(prompt)))
         for number in range(answer_tokens):
             await asyncio.sleep(self.token_s)
             if faults.stalls_after is not None and number >= faults.stalls_after:
@@ -277,6 +310,7 @@ class FaultEngine:
             "vllm:num_requests_waiting": self._waiting,
             usage: used / (self.blocks - 1),
             "vllm:num_preemptions_total": self._totals["preemptions"],
+            "vllm:prompt_tokens_total": self._totals["prompt"],
             "vllm:generation_tokens_total": self._totals["generation"],
             f"vllm:{old}prefix_cache_queries_total": self._totals["queries"],
             f"vllm:{old}prefix_cache_hits_total": self._totals["hits"],

@@ -76,6 +76,14 @@ def tiny_llama(
     return folder
 
 
+def embedding_model(folder: Path, *, max_positions: int) -> Path:
+    """A model folder whose architecture has no language-model head."""
+    tiny_llama(folder, max_positions=max_positions)
+    config = json.loads((folder / "config.json").read_text())
+    write_json(folder / "config.json", config | {"architectures": ["LlamaModel"]})
+    return folder
+
+
 def llama_tensors(
     *, vocab: int, layers: int, hidden: int, heads: int, kv_heads: int, intermediate: int, tie: bool, seed: int
 ) -> dict[str, Tensor]:

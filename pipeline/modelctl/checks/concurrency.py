@@ -18,7 +18,7 @@ from modelctl.checks.stress.judge import judge_load
 from modelctl.checks.stress.knee import find_knee
 from modelctl.checks.stress.limits import LoadLimits
 from modelctl.checks.stress.seats import judge_size
-from modelctl.checks.stress.session import Notes, died, exact_answers, keep_evidence, refused
+from modelctl.checks.stress.session import Notes, api_of, died, exact_answers, keep_evidence, refused
 from modelctl.errors import CannotDecideError
 from modelctl.progress import Task
 from modelctl.serving.client import EngineClient
@@ -58,7 +58,7 @@ class ConcurrencyCheck:
             )
         notes = Notes(check=self.id)
         coverage, alive = asyncio.run(_observe(context, endpoint, notes))
-        if alive and context.limits.sweep_streams:
+        if alive and context.limits.sweep_streams and api_of(context) != "embeddings":
             find_knee(context, endpoint, notes)
         return notes.observation(endpoint, coverage)
 
@@ -77,6 +77,7 @@ async def _observe(context: CheckContext[ConcurrencyLimits], endpoint: Endpoint,
         answer_tokens=limits.answer_tokens,
         scrape_s=limits.scrape_s,
         exact_answer=exact_answers(endpoint),
+        api=api_of(context),
     )
     async with EngineClient(
         endpoint, silence_limit_s=limits.max_stall_s, time_limit_s=limits.request_time_limit_s
@@ -95,7 +96,9 @@ async def _observe(context: CheckContext[ConcurrencyLimits], endpoint: Endpoint,
         measure_load(limits, result, notes, degenerate_share=degenerate)
         keep_evidence(context, endpoint, result.rows, result.readings)
         serves = death is None and not failed
-        if serves and limits.code_requests:
+        if plan.api == "embeddings":
+            notes.warnings.append("vectors have no codes and no knee: neither cross-talk nor a sweep was tried")
+        elif serves and limits.code_requests:
             total = ALONE + limits.streams * limits.code_requests
             with context.progress.task("cross-talk", total=total, unit="requests") as task:
                 judge_crosstalk(limits, await look_for_crosstalk(client, prompts, limits, task), notes)

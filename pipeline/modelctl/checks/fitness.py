@@ -14,23 +14,25 @@ from modelctl.model.kinds import Kind, KindName
 EVERY: frozenset[KindName] = frozenset(get_args(KindName))
 _GENERATES_TEXT: frozenset[KindName] = frozenset({"causal-lm", "mixture-of-experts", "vision-language", "unknown"})
 
+_SERVED: frozenset[KindName] = frozenset({*_GENERATES_TEXT, "embedding"})
+
 FITS: Mapping[str, frozenset[KindName]] = {
     "integrity": EVERY,
     "malware": EVERY,
     "code": EVERY,
     "tokenizer": EVERY - {"gguf"},
     "quantization": _GENERATES_TEXT - {"vision-language"},
-    "long-context": _GENERATES_TEXT,
-    "concurrency": _GENERATES_TEXT,
+    "long-context": _SERVED,
+    "concurrency": _SERVED,
 }
 """Check → the kinds of which one is enough: an engine serves the model of config.json, whatever lies beside it."""
 
-_TEXT = "this version serves and asks only safetensors models that write text"
+_WHOLE = "this version serves and asks only whole models in safetensors, that write text or make vectors"
 _NEEDS: Mapping[str, str] = {
     "tokenizer": "only a tokenizer in files of its own is read, and a GGUF file keeps it inside",
     "quantization": "only causal language models are quantised and compared",
-    "long-context": _TEXT,
-    "concurrency": _TEXT,
+    "long-context": _WHOLE,
+    "concurrency": _WHOLE,
 }
 
 

@@ -24,7 +24,7 @@ from modelctl.checks.stress.length_verdicts import (
 from modelctl.checks.stress.lengths import LengthWalk
 from modelctl.checks.stress.limits import LengthLimits
 from modelctl.checks.stress.over_maximum import judge_over_maximum
-from modelctl.checks.stress.session import Notes, keep_evidence, layout_of, refused, restarted
+from modelctl.checks.stress.session import Notes, api_of, keep_evidence, layout_of, refused, restarted
 from modelctl.errors import CannotDecideError
 from modelctl.model.config import load_config
 from modelctl.serving.client import EngineClient
@@ -72,9 +72,9 @@ def stated_maximum(context: CheckContext[LongContextLimits], endpoint: Endpoint)
     return length
 
 
-def lengths_to_try(limits: LengthLimits, maximum: int) -> tuple[int, ...]:
+def lengths_to_try(limits: LengthLimits, maximum: int, *, answer_tokens: int | None = None) -> tuple[int, ...]:
     """The lengths in rising order: those of `fractions` that hold a prompt and an answer, and the maximum."""
-    shortest = max(limits.min_length, 2 * limits.answer_tokens)
+    shortest = max(limits.min_length, 2 * (limits.answer_tokens if answer_tokens is None else answer_tokens))
     if maximum < shortest:
         raise CannotDecideError(
             f"the stated maximum of {maximum} tokens is under the shortest length to try, {shortest}",
@@ -86,7 +86,9 @@ def lengths_to_try(limits: LengthLimits, maximum: int) -> tuple[int, ...]:
 async def _observe(context: CheckContext[LongContextLimits], endpoint: Endpoint) -> Observation:
     limits = context.limits
     maximum = stated_maximum(context, endpoint)
-    lengths = lengths_to_try(limits, maximum)
+    api = api_of(context)
+    answer_tokens = 0 if api == "embeddings" else limits.answer_tokens
+    lengths = lengths_to_try(limits, maximum, answer_tokens=answer_tokens)
     notes = Notes(check=CHECK.id)
     limit_s = limits.request_time_limit_s
     async with EngineClient(endpoint, silence_limit_s=limit_s, time_limit_s=limit_s) as client:
@@ -96,12 +98,13 @@ async def _observe(context: CheckContext[LongContextLimits], endpoint: Endpoint)
             prompts=await prompt_maker(client, seed=limits.seed),
             notes=notes,
             maximum=maximum,
-            answer_tokens=limits.answer_tokens,
+            answer_tokens=answer_tokens,
             reference_tokens=limits.min_length,
             per_length=limits.prompts_per_length,
             scrape_s=limits.scrape_s,
             cliff_step=limits.cliff_step,
             max_cliff_lengths=limits.max_cliff_lengths,
+            api=api,
         )
         total = len(lengths) * limits.prompts_per_length + 1
         with (
@@ -130,6 +133,9 @@ def _judge(context: CheckContext[LongContextLimits], endpoint: Endpoint, walk: L
     if not answered:
         return
     judge_preemptions(walk, notes)
+    if walk.api == "embeddings":
+        notes.warnings.append("KV use was not judged: an embedding model keeps no cache from token to token")
+        return
     block_size = answered[-1].block_size
     if not kv_is_readable(answered, notes) or block_size is None:
         return

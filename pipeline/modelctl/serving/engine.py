@@ -38,6 +38,7 @@ _MEMORY_POLL_S = 1.0
 _END_GRACE_S = 10.0
 _FIRST_ANSWER_LIMIT_S = 300.0
 _FIRST_ANSWER_TRIES = 3
+_FIRST_PROMPT = "The first answer of an engine is"
 _KILLED = 128 + signal.SIGKILL
 
 
@@ -197,7 +198,10 @@ async def _first_answer(socket: Path) -> Endpoint | str | None:
         return None
     limit = _FIRST_ANSWER_LIMIT_S
     async with EngineClient(endpoint, silence_limit_s=limit, time_limit_s=limit) as client:
-        answer = await client.complete("The first answer of an engine is", answer_tokens=4, exact_answer=False)
+        answer = await client.complete(_FIRST_PROMPT, answer_tokens=4, exact_answer=False)
+        if answer.row.failure == "http":  # an embedding model writes nothing
+            vector = await client.complete(_FIRST_PROMPT, answer_tokens=1, exact_answer=False, api="embeddings")
+            answer = vector if vector.row.failure is None else answer
     return endpoint if answer.row.failure is None else answer.row.detail or answer.row.failure
 
 

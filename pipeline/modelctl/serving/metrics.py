@@ -19,6 +19,7 @@ WAITING = ("vllm:num_requests_waiting",)
 WAITING_BY_REASON = "vllm:num_requests_waiting_by_reason"
 KV_USAGE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
 PREEMPTIONS = ("vllm:num_preemptions_total",)
+PROMPT_TOKENS = ("vllm:prompt_tokens_total",)
 GENERATION_TOKENS = ("vllm:generation_tokens_total",)
 PREFIX_QUERIES = ("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total")
 PREFIX_HITS = ("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total")
@@ -57,6 +58,7 @@ class EngineMetrics:
     block_size: int | None
     """Tokens per block."""
     preemptions: float | None
+    prompt_tokens: float | None
     generation_tokens: float | None
     prefix_queries: float | None
     prefix_hits: float | None
@@ -107,6 +109,7 @@ def read_metrics(text: str, *, at_s: float) -> EngineMetrics:
         kv_blocks=sum(pools.values()) if pools else None,
         block_size=sizes.pop() if len(sizes) == 1 else None,
         preemptions=_total(samples, PREEMPTIONS),
+        prompt_tokens=_total(samples, PROMPT_TOKENS),
         generation_tokens=_total(samples, GENERATION_TOKENS),
         prefix_queries=_total(samples, PREFIX_QUERIES),
         prefix_hits=_total(samples, PREFIX_HITS),

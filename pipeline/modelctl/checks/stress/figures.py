@@ -20,6 +20,7 @@ def measure_load(limits: LoadLimits, result: LoadResult, notes: Notes, *, degene
         "prompt_tokens": plan.prompt_tokens,
         "answer_tokens": plan.answer_tokens,
         "exact_answers": plan.exact_answer,
+        "api": plan.api,
         "seed": limits.seed,
     }
     good = [row for row in result.rows if row.failure is None]
@@ -31,7 +32,10 @@ def measure_load(limits: LoadLimits, result: LoadResult, notes: Notes, *, degene
     for name, values in (("ttft", ttfts(result)), ("tpot", tpots(result)), ("inter-chunk", result.gaps_s)):
         for share, word in ((0.5, "p50"), (0.95, "p95"), (0.99, "p99")):
             notes.measure(f"{name}-{word}", percentile(values, share), "s", {**load, "samples": len(values)})
-    tokens = sum(row.completion_tokens or 0 for row in good)
+    latencies = [row.latency_s for row in good]
+    for share, word in ((0.5, "p50"), (0.95, "p95"), (0.99, "p99")):
+        notes.measure(f"latency-{word}", percentile(latencies, share), "s", {**load, "samples": len(latencies)})
+    tokens = tokens_of(result)
     finished = max((row.done_s for row in good), default=result.started_s)
     busy_s = finished - result.started_s
     notes.measure("throughput", tokens / busy_s if busy_s > 0 else None, "tokens/s", load)
@@ -44,8 +48,22 @@ def measure_load(limits: LoadLimits, result: LoadResult, notes: Notes, *, degene
 
 
 def ttfts(result: LoadResult) -> list[float]:
-    """Times to first token of all good answers, in seconds."""
+    """Times to first token of all good answers, in seconds; to the whole answer where that is a vector."""
+    if result.plan.api == "embeddings":
+        return [row.latency_s for row in result.rows if row.failure is None]
     return [row.ttft_s for row in result.rows if row.failure is None and row.ttft_s is not None]
+
+
+def tokens_of(result: LoadResult) -> int:
+    """What the engine worked off as the client counted it: tokens written, or read where the answers are vectors."""
+    if result.plan.api == "embeddings":
+        return sum(row.prompt_tokens or 0 for row in result.rows if row.failure is None)
+    return sum(row.completion_tokens or 0 for row in result.rows if row.failure is None)
+
+
+def worked_off(reading: EngineMetrics, result: LoadResult) -> float | None:
+    """The same as the engine's counter has it."""
+    return reading.prompt_tokens if result.plan.api == "embeddings" else reading.generation_tokens
 
 
 def tpots(result: LoadResult) -> list[float]:

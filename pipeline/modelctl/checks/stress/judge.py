@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from modelctl.checks.stress.figures import ends, prefix_hit_rate, series, steady, tpots, ttfts
+from modelctl.checks.stress.figures import ends, prefix_hit_rate, series, steady, tokens_of, tpots, ttfts, worked_off
 from modelctl.checks.stress.limits import LoadLimits
 from modelctl.checks.stress.session import Notes, counted, restarted
 from modelctl.serving.answers import percentile
@@ -132,13 +132,16 @@ def _judge_counters(limits: LoadLimits, result: LoadResult, notes: Notes) -> Non
             "the KV pool does not hold the streams",
             "give the engine more KV cache, or promise fewer streams",
         )
-    made = counted(before.generation_tokens, after.generation_tokens) if before and after else None
-    got = sum(row.completion_tokens or 0 for row in result.rows)
+    made = counted(worked_off(before, result), worked_off(after, result)) if before and after else None
+    got = tokens_of(result)
     if made is None:
-        notes.cannot("the engine does not count its tokens (vllm:generation_tokens_total)", "serve with /metrics on")
+        series_name = "prompt" if result.plan.api == "embeddings" else "generation"
+        notes.cannot(
+            f"the engine does not count its tokens (vllm:{series_name}_tokens_total)", "serve with /metrics on"
+        )
     elif not any(row.failure for row in result.rows) and abs(made - got) > max(1.0, _TOKENS_TOLERANCE * got):
         notes.cannot(
-            f"the engine counts {made:.0f} generated tokens and the client {got}: one is wrong, or others use it",
+            f"the engine counts {made:.0f} tokens and the client {got}: one is wrong, or others use it",
             "let the check have the engine alone",
         )
     rate = prefix_hit_rate(before, after)
@@ -167,9 +170,9 @@ def _longest_silence(result: LoadResult) -> float | None:
     since: float | None = None
     previous: EngineMetrics | None = None
     for reading in series(result):
-        if reading.generation_tokens is None or reading.running is None:
+        if worked_off(reading, result) is None or reading.running is None:
             continue
-        moved = previous is None or previous.generation_tokens != reading.generation_tokens
+        moved = previous is None or worked_off(previous, result) != worked_off(reading, result)
         if moved or not reading.running:
             since = reading.at_s
         previous = reading

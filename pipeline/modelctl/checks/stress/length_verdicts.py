@@ -73,7 +73,7 @@ def judge_kv(limits: LengthLimits, answered: Sequence[LengthSeen], layout: KvLay
 
 def judge_growth(limits: LengthLimits, walk: LengthWalk, notes: Notes) -> None:
     """Time per token and time to the first one at the longest length, against the shortest."""
-    answered = [seen for seen in walk.seen if seen.tpots_s]
+    answered = [seen for seen in walk.seen if seen.ttfts_s]
     if len(answered) < 2:
         return
     ends = {"shortest": answered[0].length, "longest": answered[-1].length}

@@ -15,6 +15,7 @@ from modelctl.checks.stress.cliff import Cliff, Probe, find_cliff
 from modelctl.checks.stress.session import Notes, counted, died, exact_answers, restarted
 from modelctl.progress import Task
 from modelctl.serving.answers import Answer, RequestRow
+from modelctl.serving.bodies import Api
 from modelctl.serving.client import EngineClient
 from modelctl.serving.memory import MemoryWatch
 from modelctl.serving.metrics import EngineMetrics, Scraper, fetch_metrics
@@ -71,12 +72,14 @@ class LengthWalk:
     notes: Notes
     maximum: int
     answer_tokens: int
+    """0 for embeddings."""
     reference_tokens: int
     per_length: int
     scrape_s: float
     cliff_step: int | None
     """Tokens; None: one block of the engine."""
     max_cliff_lengths: int
+    api: Api
     seen: list[LengthSeen] = field(default_factory=list)
     rows: list[RequestRow] = field(default_factory=list)
     before: EngineMetrics | None = None
@@ -167,6 +170,14 @@ class LengthWalk:
                     remedy="serve with an engine that takes the whole prompt, or state a smaller max_model_len",
                 )
                 return seen
+            written = answer.row.completion_tokens or 0
+            if exact_answers(self.client.endpoint) and written < self.answer_tokens:
+                seen.trouble = Trouble(
+                    rule="truncated",
+                    message=f"{self.answer_tokens} tokens of answer were asked for at {length} tokens, {written} came",
+                    remedy="state a smaller max_model_len, or start the engine with a larger one",
+                )
+                return seen
             seen.ttfts_s.append(answer.row.ttft_s if answer.row.ttft_s is not None else answer.row.latency_s)
             if answer.row.tpot_s is not None:
                 seen.tpots_s.append(answer.row.tpot_s)
@@ -192,6 +203,7 @@ class LengthWalk:
             answer_tokens=self.answer_tokens,
             exact_answer=exact_answers(self.client.endpoint),
             serial=serial,
+            api=self.api,
         )
         self.rows.append(answer.row)
         return answer

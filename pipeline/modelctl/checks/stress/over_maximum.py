@@ -12,7 +12,7 @@ async def judge_over_maximum(walk: LengthWalk) -> None:
     """Send a request that is one token too long, then a prompt that alone is, then one that fits."""
     notes, answer_tokens = walk.notes, walk.answer_tokens
     maximum = max(walk.maximum, walk.client.endpoint.max_model_len or 0)
-    if walk.prompts.exact:
+    if walk.prompts.exact and answer_tokens:
         row = (await walk.send(walk.fresh(maximum + 1 - answer_tokens), -1)).row
         total = (row.prompt_tokens or 0) + (row.completion_tokens or 0)
         if row.failure is None and total > maximum:

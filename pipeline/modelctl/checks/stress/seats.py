@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modelctl.checks.base import CheckContext
 from modelctl.checks.stress.limits import LoadLimitsT
-from modelctl.checks.stress.session import Notes, layout_of
+from modelctl.checks.stress.session import Notes, api_of, layout_of
 from modelctl.errors import CannotDecideError
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.metrics import EngineMetrics
@@ -18,7 +18,7 @@ def judge_size(
     Raises `CannotDecideError` when one request is longer than the engine serves.
     """
     limits = context.limits
-    length = limits.prompt_tokens + limits.answer_tokens
+    length = limits.prompt_tokens + (0 if api_of(context) == "embeddings" else limits.answer_tokens)
     maximum = endpoint.max_model_len or context.serving.max_model_len
     if maximum is not None and length > maximum:
         raise CannotDecideError(
@@ -32,6 +32,8 @@ def judge_size(
             f"max_num_seqs is {seats}, so {limits.streams - seats} of {limits.streams} streams would wait",
             f"set spec.serving.max_num_seqs to {limits.streams} or more in release.yaml",
         )
+    if api_of(context) == "embeddings":
+        return  # a vector is made in one step: no cache is kept from token to token
     if metrics is None or metrics.kv_blocks is None or metrics.block_size is None:
         notes.warnings.append("the engine does not report its KV pool: whether it holds the streams was only tried")
         return

@@ -20,7 +20,9 @@ from modelctl.checks.base import (
 )
 from modelctl.errors import CannotDecideError
 from modelctl.model.config import load_config
+from modelctl.model.kinds import recognise
 from modelctl.serving.answers import RequestRow
+from modelctl.serving.bodies import Api
 from modelctl.serving.client import EngineClient
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.engine import EngineRefusedError
@@ -153,6 +155,12 @@ def layout_of(context: CheckContext[LimitsT], endpoint: Endpoint, block_size: in
         cache_dtype=flag,
         batches_in_flight=batches_in_flight(endpoint.version),
     )
+
+
+def api_of(context: CheckContext[LimitsT]) -> Api:
+    """What a repository of this kind is asked for: an embedding model for vectors, any other for text."""
+    embeds = any(kind.name == "embedding" for kind in recognise(context.served))
+    return "embeddings" if embeds else "completions"
 
 
 def exact_answers(endpoint: Endpoint) -> bool:
