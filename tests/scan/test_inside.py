@@ -57,6 +57,12 @@ def test_nesting_has_an_end(tmp_path: Path) -> None:
     assert rules(tmp_path, content) == {"archive-bomb"}
 
 
+def test_reasons_to_refuse_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modelctl.scan.inside.MAX_PROBLEMS", 3)
+    found = problems(tmp_path, zipped({str(number): b"\x7fELF" for number in range(9)}))
+    assert [rule for rule, _ in found] == ["program"] * 3 + ["archive-bomb"]
+
+
 def test_the_pickle_of_a_member_with_a_wrong_checksum_is_still_named(tmp_path: Path) -> None:
     content = bytearray(zipped({"data.pkl": CALL_2 + bytes(100)}))
     content[content.index(b"PK\1\2") + 16] ^= 1

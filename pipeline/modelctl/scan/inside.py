@@ -23,6 +23,8 @@ from modelctl.scan.zip_directory import Oddity
 RATIO_ALLOWANCE_BYTES = 256 << 20
 """What any file may unpack to, however small it is."""
 MAX_NAMES_TOLD = 20
+MAX_PROBLEMS = 1000
+"""Of one file: an archive may have a hundred thousand members, each with several."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +78,7 @@ def look_inside(location: Path, examined: Examined, *, depth: Depth, scratch: Pa
         try:
             inside.look(content, examined.path, 0)
         except BudgetError as error:
-            inside.refuse(examined.path, ("archive-bomb", str(error)))
+            examined.problems.append(Problem(rule="archive-bomb", where=examined.path, detail=str(error)))
 
 
 class _Inside:
@@ -92,7 +94,9 @@ class _Inside:
         self._read = read
 
     def refuse(self, where: str, reason: Reason) -> None:
-        """Note a reason to refuse."""
+        """Note a reason to refuse. Raises `BudgetError` when there are so many that one more tells nobody anything."""
+        if len(self._examined.problems) >= MAX_PROBLEMS:
+            raise BudgetError(f"{MAX_PROBLEMS} reasons to refuse it were found, and it was not looked at any further")
         self._examined.problems.append(Problem(rule=reason[0], where=where, detail=reason[1]))
 
     def look(self, content: Content, where: str, depth: int) -> None:
