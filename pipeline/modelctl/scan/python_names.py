@@ -102,6 +102,11 @@ BUILT_NAMES = frozenset({
 """Names that nobody writes in pieces for a good reason."""
 
 
+_BY_MODULE: dict[str, list[tuple[str, Rule]]] = {}
+for _prefix, _rule in _PREFIXES.items():
+    _BY_MODULE.setdefault(_prefix.partition(".")[0] + ".", []).append((_prefix, _rule))
+
+
 def rule_of(dotted: str) -> Rule | None:
     """The rule that a name such as `os.system` breaks. Of two prefixes the first counts."""
     if dotted.startswith(_HARMLESS):
@@ -111,8 +116,3 @@ def rule_of(dotted: str) -> Rule | None:
         if dotted.startswith(prefix):
             return rule
     return None
-
-
-_BY_MODULE: dict[str, list[tuple[str, Rule]]] = {}
-for _prefix, _rule in _PREFIXES.items():
-    _BY_MODULE.setdefault(_prefix.partition(".")[0] + ".", []).append((_prefix, _rule))

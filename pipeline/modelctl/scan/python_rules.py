@@ -17,6 +17,11 @@ from modelctl.scan.python_meanings import Names, imported, meanings
 from modelctl.scan.python_names import BUILT_NAMES, BUILTINS, INSIDES, REEXPORTED, SENSITIVE, Rule, rule_of
 from modelctl.scan.python_text import built_text, may_build
 
+_BUILDING = (ast.BinOp, ast.JoinedStr, ast.Call, ast.Subscript)
+_FUNCTIONS = frozenset(
+    {"print", "len", "open", "abs", "all", "any", "id", "hash", "iter", "next", "repr", "sum", "max"}
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mention:
@@ -129,9 +134,3 @@ def _of_meaning(dotted: str) -> Iterator[Found]:
 def _is_own(node: ast.AST) -> bool:
     """`self.sys` and `config.os` are attributes of an object, and no module that another carries along."""
     return isinstance(node, ast.Name) and node.id in ("self", "cls", "config", "args", "cfg")
-
-
-_BUILDING = (ast.BinOp, ast.JoinedStr, ast.Call, ast.Subscript)
-_FUNCTIONS = frozenset(
-    {"print", "len", "open", "abs", "all", "any", "id", "hash", "iter", "next", "repr", "sum", "max"}
-)
