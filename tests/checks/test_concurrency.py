@@ -15,6 +15,8 @@ from modelctl.errors import CannotDecideError
 from modelctl.model.release import Serving
 from modelctl.serving.command import gpu_devices
 from modelctl.serving.engine import EngineRefusedError
+from modelctl.serving.sweep import Stage
+from modelctl.serving.sweep_record import SweepRecord
 from modelctl.serving.sweep_run import SweepResult
 from tests.support.engine import FaultEngine, Faults, fault_engine
 from tests.support.models import embedding_model, tiny_llama
@@ -169,21 +171,41 @@ def test_an_engine_that_counts_other_tokens_of_vectors_is_undecided(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_the_sweep_finds_the_knee_and_a_second_run_uses_the_stages_it_has(tmp_path: Path, model: Path) -> None:
+def test_the_sweep_finds_the_knee_and_leaves_nothing_in_the_cache(tmp_path: Path, model: Path) -> None:
     cache = tmp_path / "cache"
     limits = LIMITS.model_copy(update={"sweep_streams": (1, 2, 4, 8), "sweep_seconds": 0.6, "sweep_rounds": 2})
     with FaultEngine(tmp_path, Faults(waits_over=2), token_s=0.005) as engine:
         evidence = KeptEvidence()
         seen = observe(CHECK, limits, engine.endpoint, model=model, serving=SERVING, evidence=evidence, cache=cache)
-        asked = len(engine.requests)
-        again = observe(CHECK, limits, engine.endpoint, model=model, serving=SERVING, cache=cache)
-        assert len(engine.requests) - asked < asked / 2
     knee = next(item for item in seen.measurements if item.name == "knee")
     assert knee.value == 2
     assert knee.parameters["reached"] is True
     assert knee.parameters["tried_to"] == 8
-    assert measured(again, "knee-throughput") == measured(seen, "knee-throughput")
     assert {"sweep-stages.jsonl", "sweep-sweep.json", "sweep-requests-000.jsonl.gz"} <= set(evidence.files)
+    assert list((cache / "sweeps").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_sweep_that_was_interrupted_goes_on_behind_its_last_stage(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    limits = LIMITS.model_copy(update={"sweep_streams": (1, 2), "sweep_seconds": 0.5, "sweep_rounds": 2})
+
+    def interrupted(record: SweepRecord, stage: Stage, result: object) -> None:
+        if stage.number == 2:
+            raise KeyboardInterrupt
+        keep(record, stage, result)
+
+    with FaultEngine(tmp_path) as engine:
+        keep = SweepRecord.keep
+        monkeypatch.setattr(SweepRecord, "keep", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            observe(CHECK, limits, engine.endpoint, model=model, serving=SERVING, cache=cache)
+        monkeypatch.setattr(SweepRecord, "keep", keep)
+        seen = observe(CHECK, limits, engine.endpoint, model=model, serving=SERVING, cache=cache)
+    stages = [item.parameters for item in seen.measurements if item.name == "sweep-throughput"]
+    assert [stage["of_an_earlier_run"] for stage in stages] == [True, True, False, False]
 
 
 def test_a_sweep_that_measures_nothing_is_undecided(tmp_path: Path, model: Path) -> None:
@@ -192,7 +214,7 @@ def test_a_sweep_that_measures_nothing_is_undecided(tmp_path: Path, model: Path)
     limits = LIMITS.model_copy(update={"sweep_streams": (4, 1, 4)})
     plan = sweep_plan(limits, FaultEngine(tmp_path).endpoint)
     assert plan.streams == (1, 4)
-    measure_sweep(plan, result, notes)
+    measure_sweep(plan, result, notes, earlier=0)
     assert [item.reason for item in notes.undecided] == ["no stage of the sweep counts: the knee is not known"]
 
 

@@ -57,17 +57,19 @@ class ConcurrencyCheck:
                 remedy="run the check on a GPU runner, or name a running engine with --endpoint",
             )
         notes = Notes(check=self.id)
-        coverage, alive = asyncio.run(_observe(context, endpoint, notes))
-        if alive and context.limits.sweep_streams and api_of(context) != "embeddings":
-            find_knee(context, endpoint, notes)
+        coverage, good = asyncio.run(_observe(context, endpoint, notes))
+        if good is not None and context.limits.sweep_streams:
+            find_knee(context, endpoint, notes, started_at=good.before.started_at if good.before else None)
         return notes.observation(endpoint, coverage)
 
 
 CHECK = ConcurrencyCheck()
 
 
-async def _observe(context: CheckContext[ConcurrencyLimits], endpoint: Endpoint, notes: Notes) -> tuple[Coverage, bool]:
-    """Load the engine and compare answers; how many were answered, and whether the engine still serves."""
+async def _observe(
+    context: CheckContext[ConcurrencyLimits], endpoint: Endpoint, notes: Notes
+) -> tuple[Coverage, LoadResult | None]:
+    """Load the engine and compare answers: how many were answered, and the load where a sweep can follow it."""
     limits = context.limits
     plan = LoadPlan(
         streams=limits.streams,
@@ -85,7 +87,7 @@ async def _observe(context: CheckContext[ConcurrencyLimits], endpoint: Endpoint,
         measure_identity(await read_identity(client), notes, gpu=endpoint.managed and bool(gpu_devices()))
         judge_size(context, endpoint, await fetch_metrics(client), notes)
         if notes.findings:
-            return Coverage(unit="requests", seen=0, total=limits.streams), False
+            return Coverage(unit="requests", seen=0, total=limits.streams), None
         prompts = await prompt_maker(client, seed=limits.seed)
         with context.progress.task("load", total=limits.ramp_s + limits.duration_s, unit="seconds") as task:
             result = await run_load(client, prompts, plan, on_tick=_Live(task))
@@ -95,16 +97,17 @@ async def _observe(context: CheckContext[ConcurrencyLimits], endpoint: Endpoint,
         judge_load(limits, result, notes, death=death, degenerate_share=degenerate)
         measure_load(limits, result, notes, degenerate_share=degenerate)
         keep_evidence(context, endpoint, result.rows, result.readings)
-        serves = death is None and not failed
-        if plan.api == "embeddings":
-            notes.warnings.append("vectors have no codes and no knee: neither cross-talk nor a sweep was tried")
-        elif serves and limits.code_requests:
+        coverage = Coverage(unit="requests", seen=len(result.rows) - len(failed), total=len(result.rows))
+        if failed or plan.api == "embeddings":
+            why = "requests failed under load" if failed else "vectors have no codes and no knee"
+            if limits.code_requests or limits.sweep_streams:
+                notes.warnings.append(f"neither cross-talk nor a sweep was tried: {why}")
+            return coverage, None
+        if limits.code_requests:
             total = ALONE + limits.streams * limits.code_requests
             with context.progress.task("cross-talk", total=total, unit="requests") as task:
                 judge_crosstalk(limits, await look_for_crosstalk(client, prompts, limits, task), notes)
-        elif limits.code_requests or limits.sweep_streams:
-            notes.warnings.append("neither cross-talk nor a sweep was tried: requests failed under load")
-    return Coverage(unit="requests", seen=len(result.rows) - len(failed), total=len(result.rows)), serves
+    return coverage, result
 
 
 class _Live:

@@ -1,13 +1,14 @@
 """The sweep behind a load: 1, 2, 4 … streams, to say up to how many more streams pay, and how certain that is.
 
 Its stages are kept in the cache under everything that moves them, so that a run which was interrupted goes on behind
-the last finished stage.
+the last finished stage. A sweep that came to its end is evidence and leaves the cache: the next run measures anew.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -42,19 +43,28 @@ def sweep_plan(limits: LoadLimits, endpoint: Endpoint) -> SweepPlan:
     )
 
 
-def record_folder(context: CheckContext[LoadLimitsT], endpoint: Endpoint, plan: SweepPlan) -> Path:
-    """Where this sweep is kept: a folder for what is served, by which engine, with which flags, and the plan."""
+def record_folder(
+    context: CheckContext[LoadLimitsT], endpoint: Endpoint, plan: SweepPlan, started_at: float | None
+) -> Path:
+    """Where this sweep is kept: a folder for what is served, by which engine, with which flags, and the plan.
+
+    Of an engine that is not ours the flags are not known: `started_at` (seconds since 1970) tells one run of it from
+    the next.
+    """
     flags: Mapping[str, str] = {flag: value for flag, value in endpoint.flags.items() if flag not in _OWN_FLAGS}
-    url = None if endpoint.managed else f"{endpoint.base_url} {endpoint.socket}"
+    url = None if endpoint.managed else f"{endpoint.base_url} {endpoint.socket} {started_at}"
     about = [context.served.digest, endpoint.version, endpoint.model, url, flags, asdict(plan)]
     name = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:32]
     return context.cache / "sweeps" / name
 
 
-def find_knee(context: CheckContext[LoadLimitsT], endpoint: Endpoint, notes: Notes) -> None:
+def find_knee(
+    context: CheckContext[LoadLimitsT], endpoint: Endpoint, notes: Notes, *, started_at: float | None
+) -> None:
     """Run the sweep, add its figures, and keep its rows. What can't be measured is undecided."""
     plan = sweep_plan(context.limits, endpoint)
-    record = SweepRecord(folder=record_folder(context, endpoint, plan))
+    record = SweepRecord(folder=record_folder(context, endpoint, plan, started_at))
+    earlier = len(record.stages())
     try:
         result = sweep(
             endpoint, plan, record, progress=context.progress, silence_limit_s=context.limits.request_time_limit_s
@@ -62,14 +72,16 @@ def find_knee(context: CheckContext[LoadLimitsT], endpoint: Endpoint, notes: Not
     except CannotDecideError as error:
         notes.cannot(f"the sweep ended early: {error.message}", error.remedy)
         return
-    measure_sweep(plan, result, notes)
+    measure_sweep(plan, result, notes, earlier=earlier)
     for path in sorted(record.folder.iterdir()):
         if path.name in (ABOUT_NAME, STAGES_NAME) or path.name.endswith(".jsonl.gz"):
-            context.evidence.keep(f"sweep-{path.name.removeprefix('sweep-')}", path)
+            context.evidence.keep(f"sweep-{path.name}", path)
+    shutil.rmtree(record.folder)
 
 
-def measure_sweep(plan: SweepPlan, result: SweepResult, notes: Notes) -> None:
-    """Add the knee with its certainty, and throughput and latency of each number of streams."""
+def measure_sweep(plan: SweepPlan, result: SweepResult, notes: Notes, *, earlier: int) -> None:
+    """Add the knee with its certainty, and the throughput of every stage; the first `earlier` are of a run that was
+    interrupted."""
     how: dict[str, Scalar] = {
         "rounds": plan.repeats,
         "stage_s": plan.stage_s,
@@ -78,7 +90,13 @@ def measure_sweep(plan: SweepPlan, result: SweepResult, notes: Notes) -> None:
         "seed": plan.seed,
     }
     for stage in result.stages:
-        each: dict[str, Scalar] = {**how, "streams": stage.streams, "round": stage.repeat + 1, "counts": stage.counts}
+        each: dict[str, Scalar] = {
+            **how,
+            "streams": stage.streams,
+            "round": stage.repeat + 1,
+            "counts": stage.counts,
+            "of_an_earlier_run": stage.number < earlier,
+        }
         notes.measure("sweep-throughput", stage.throughput, "tokens/s", each)
         if stage.why_not is not None:
             notes.warnings.append(f"sweep, {stage.streams} streams, round {stage.repeat + 1}: {stage.why_not}")
@@ -90,7 +108,7 @@ def measure_sweep(plan: SweepPlan, result: SweepResult, notes: Notes) -> None:
             {**how, "from": step.below, "to": step.above, "lower": step.lower, "upper": step.upper},
         )
     if result.knee is None:
-        notes.cannot("no stage of the sweep counts: the knee is not known", "see stages.jsonl in the evidence")
+        notes.cannot("no stage of the sweep counts: the knee is not known", "see sweep-stages.jsonl in the evidence")
         return
     found = result.knee
     certainty: dict[str, Scalar] = {
