@@ -111,6 +111,7 @@ def test_a_failure_says_at_which_length_and_stops_there(run: object) -> None:
     assert seen.coverage[0].excluded == ("512 tokens: not tried after the failure before",)
     assert measured(seen, "longest-answered") == 192
     assert "; 192 tokens still work, 208 do not" in seen.findings[0].message
+    assert seen.findings[0].remedy == "state a max_model_len under 208, or start the engine with one of 512"
     cliff = next(item for item in seen.measurements if item.name == "cliff")
     assert (cliff.value, cliff.parameters["works"], cliff.parameters["lengths_tried"]) == (208, 192, 3)
 

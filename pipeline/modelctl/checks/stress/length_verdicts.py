@@ -113,7 +113,7 @@ def judge_memory(limits: LengthLimits, walk: LengthWalk, source: str | None, not
 def describe_length(seen: LengthSeen) -> str:
     """One length in a line, for whoever waits."""
     if seen.trouble is not None and seen.trouble.rule != "degenerate":
-        return f"{seen.length:,} tokens: {seen.trouble.message}"
+        return seen.trouble.message
     words = [f"{seen.length:,} tokens: first token after {percentile(seen.ttfts_s, 0.5) or 0:.2f} s"]
     tpot = percentile(seen.tpots_s, 0.5)
     if tpot is not None:

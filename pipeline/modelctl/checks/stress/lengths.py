@@ -35,6 +35,7 @@ class Trouble:
     rule: str
     message: str
     remedy: str
+    """`{fails}` in it stands for the shortest length that fails."""
     ended: str | None = None
     """Why nothing more can be asked of the engine, if so."""
 
@@ -132,7 +133,8 @@ class LengthWalk:
                 continue
             cliff = await self._narrow(first, task, ended=ended)
             self.cliff = self.cliff or cliff
-            self.notes.find(first.trouble.rule, f"{first.trouble.message}; {cliff}", first.trouble.remedy)
+            remedy = first.trouble.remedy.format(fails=cliff.fails)
+            self.notes.find(first.trouble.rule, f"{first.trouble.message}; {cliff}", remedy)
 
     async def _narrow(self, first: LengthSeen, task: Task, *, ended: str | None) -> Cliff:
         works = max((s.length for s in self.seen if s.length < first.length and s.complete), default=None)
@@ -143,7 +145,7 @@ class LengthWalk:
             task.describe(f"{length} tokens: narrowing down")
             found = (await self._try(length, None, prompts=self.per_length if first.complete else 1)).trouble
             if found is not None and found.rule == "engine-died":
-                self.notes.find(found.rule, found.message, found.remedy)
+                self.notes.find(found.rule, found.message, found.remedy.format(fails=length))
             return "works" if found is None else "dead" if found.ended is not None else "fails"
 
         step = self.cliff_step or first.block_size or _STEP_UNKNOWN
@@ -192,7 +194,7 @@ class LengthWalk:
                 rule="degenerate",
                 message=f"{strange} of {prompts} answers at {length} tokens repeat one token, though the same question "
                 f"in {self.reference_tokens} tokens is answered: the stated length does not hold",
-                remedy=f"state a max_model_len under {length}, or mend the rope scaling in config.json",
+                remedy="state a max_model_len under {fails}, or mend the rope scaling in config.json",
             )
         return seen
 
@@ -218,14 +220,14 @@ class LengthWalk:
             return Trouble(
                 rule="rejected",
                 message=f"{where} the engine refuses the request: {row.detail}",
-                remedy=f"state a max_model_len under {length}, or start the engine with one of {self.maximum}",
+                remedy=f"state a max_model_len under {{fails}}, or start the engine with one of {self.maximum}",
             )
         reason = await died(self.client)
         if reason is not None:
             return Trouble(
                 rule="engine-died",
                 message=f"the engine died {where}: {reason}",
-                remedy=f"state a max_model_len under {length}; see engine.log in the evidence",
+                remedy="state a max_model_len under {fails}; see engine.log in the evidence",
                 ended="the engine is dead",
             )
         ended = "a request that hangs is not sent again" if row.failure in _HANGS else None
