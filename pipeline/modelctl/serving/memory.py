@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -19,6 +20,8 @@ from modelctl.serving.command import gpu_devices
 from modelctl.serving.endpoint import Endpoint
 
 _INTERVAL_S = 0.25
+_WATCHING_SHARE = 0.02
+"""Of one core: looking through a machine with hundreds of processes takes milliseconds each time."""
 _SMI = ("--query-gpu=memory.used", "--format=csv,noheader,nounits")
 _SMI_TIMEOUT_S = 20.0
 
@@ -77,8 +80,11 @@ class MemoryWatch:
         return peak
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._interval_s):
+        pause = self._interval_s
+        while not self._stopping.wait(pause):
+            began = time.thread_time()
             self._look()
+            pause = max(self._interval_s, (time.thread_time() - began) / _WATCHING_SHARE)
 
     def _look(self) -> None:
         used = self.source.read() if self.source is not None else None
