@@ -191,6 +191,13 @@ def test_an_embedding_model_is_asked_for_vectors_of_every_length(tmp_path: Path)
     assert any("KV use was not judged" in line for line in seen.warnings)
 
 
+def test_an_embedding_engine_without_tokenize_is_asked_for_its_own_counts(tmp_path: Path) -> None:
+    model = embedding_model(tmp_path / "model", max_positions=512)
+    with fault_engine(tmp_path, embeds_only=True, no_tokenize=True) as engine:
+        seen = observe(CHECK, LIMITS, engine.endpoint, model=model, serving=SERVING)
+    assert (rules(seen), reasons(seen)) == ([], "")
+
+
 def test_the_cliff_of_an_embedding_model_is_found(tmp_path: Path) -> None:
     model = embedding_model(tmp_path / "model", max_positions=512)
     with fault_engine(tmp_path, embeds_only=True, fails_over=300) as engine:

@@ -88,7 +88,7 @@ async def _observe(
         judge_size(context, endpoint, await fetch_metrics(client), notes)
         if notes.findings:
             return Coverage(unit="requests", seen=0, total=limits.streams), None
-        prompts = await prompt_maker(client, seed=limits.seed)
+        prompts = await prompt_maker(client, seed=limits.seed, api=plan.api)
         with context.progress.task("load", total=limits.ramp_s + limits.duration_s, unit="seconds") as task:
             result = await run_load(client, prompts, plan, on_tick=_Live(task))
         failed = [row for row in result.rows if row.failure is not None]

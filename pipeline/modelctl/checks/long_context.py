@@ -95,7 +95,7 @@ async def _observe(context: CheckContext[LongContextLimits], endpoint: Endpoint)
         measure_identity(await read_identity(client), notes, gpu=endpoint.managed and bool(gpu_devices()))
         walk = LengthWalk(
             client=client,
-            prompts=await prompt_maker(client, seed=limits.seed),
+            prompts=await prompt_maker(client, seed=limits.seed, api=api),
             notes=notes,
             maximum=maximum,
             answer_tokens=answer_tokens,

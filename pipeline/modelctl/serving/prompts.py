@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from modelctl.errors import CannotDecideError
+from modelctl.serving.bodies import Api
 from modelctl.serving.client import EngineClient
 
 _TIMES = (
@@ -115,8 +116,11 @@ class PromptMaker:
                 yield chooser.choice(choices)
 
 
-async def prompt_maker(client: EngineClient, *, seed: int) -> PromptMaker:
-    """Learn how the engine counts tokens. Raises `CannotDecideError` when it neither tokenises nor reports usage."""
+async def prompt_maker(client: EngineClient, *, seed: int, api: Api = "completions") -> PromptMaker:
+    """Learn how the engine counts tokens. Raises `CannotDecideError` when it neither tokenises nor reports usage.
+
+    `api` is what it is asked by where it has no `/tokenize`.
+    """
     start = await tokenize(client, "", special=True)
     if start is not None:
         texts = [phrase for choices in PHRASES for phrase in choices]
@@ -127,7 +131,7 @@ async def prompt_maker(client: EngineClient, *, seed: int) -> PromptMaker:
     sample = PromptMaker(seed=seed)
     counts = []
     for words in _CALIBRATION_WORDS:
-        answer = await client.complete(sample.make(0, words).content, answer_tokens=1, exact_answer=False)
+        answer = await client.complete(sample.make(0, words).content, answer_tokens=1, exact_answer=False, api=api)
         if answer.row.prompt_tokens is None:
             raise CannotDecideError(
                 f"{client.endpoint.base_url}: the engine neither tokenises nor reports usage: {answer.row.detail}",
