@@ -21,14 +21,13 @@ from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.events import StreamReader
 from modelctl.serving.patience import Patience
 from modelctl.serving.reader import masked
+from modelctl.serving.wire import NoConnectionError, Wire
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
+    from aiohttp import ClientSession
 
-_READ_BUFFER_BYTES = 1 << 20
 _MAX_PLAIN_BYTES = 64 << 20
 _CONNECT_TIMEOUT_S = 10.0
-_JSON = {"Content-Type": "application/json"}
 
 
 class EngineClient:
@@ -49,6 +48,7 @@ class EngineClient:
         self.time_limit_s = time_limit_s
         self.origin_s = time.monotonic() if origin_s is None else origin_s
         self._session: ClientSession | None = None
+        self._wire: Wire | None = None
 
     async def __aenter__(self) -> EngineClient:
         import aiohttp
@@ -59,15 +59,19 @@ class EngineClient:
             base_url=self.endpoint.base_url,
             connector=connector,
             headers=headers,
-            read_bufsize=_READ_BUFFER_BYTES,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S),
+            timeout=aiohttp.ClientTimeout(
+                total=self.time_limit_s, sock_connect=_CONNECT_TIMEOUT_S, sock_read=self.silence_limit_s
+            ),
         )
+        self._wire = Wire(self.endpoint, headers=headers, origin_s=self.origin_s)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._opened.close()
+        if self._wire is not None:
+            self._wire.close()
 
     @property
     def _opened(self) -> ClientSession:
@@ -98,11 +102,8 @@ class EngineClient:
     async def _plain(self, method: str, path: str, body: Mapping[str, object] | None) -> tuple[int, str]:
         import aiohttp
 
-        limits = aiohttp.ClientTimeout(
-            total=self.time_limit_s, sock_connect=_CONNECT_TIMEOUT_S, sock_read=self.silence_limit_s
-        )
         try:
-            async with self._opened.request(method, path, json=body, timeout=limits, allow_redirects=False) as response:
+            async with self._opened.request(method, path, json=body, allow_redirects=False) as response:
                 content = await response.content.read(_MAX_PLAIN_BYTES)
                 while len(content) < _MAX_PLAIN_BYTES and (more := await response.content.read(_MAX_PLAIN_BYTES)):
                     content += more
@@ -131,8 +132,9 @@ class EngineClient:
         `exact_answer` asks for `answer_tokens` tokens whatever the model says (vLLM's `ignore_eos`), so that loads
         are comparable. `image` puts a picture of ours, another for each serial, before a chat's text.
         """
-        import aiohttp
-
+        wire = self._wire
+        if wire is None:
+            raise AssertionError("used outside of its 'async with' block")
         body = request_body(
             api, prompt, model=self.endpoint.model, answer_tokens=answer_tokens, exact_answer=exact_answer,
             image_serial=serial if image else None,
@@ -146,26 +148,12 @@ class EngineClient:
             with Patience(
                 reader, now=self.now, silence_limit_s=self.silence_limit_s, until_s=self.now() + self.time_limit_s
             ):
-                async with self._opened.post(
-                    PATHS[api], data=payload, headers=_JSON, allow_redirects=False
-                ) as response:
-                    await self._read(response, reader)
-        except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError) as error:
+                await wire.post(PATHS[api], payload, reader)
+        except NoConnectionError as error:
             reader.fail("connect", str(error))
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            reader.fail("cut", str(error) or type(error).__name__)
+        except ConnectionError as error:
+            reader.fail("cut", str(error))
         return reader.answer(done_s=self.now())
-
-    async def _read(self, response: ClientResponse, reader: StreamReader | EmbeddingReader) -> None:
-        if response.status != 200:
-            text = (await response.content.read(4096)).decode("utf-8", "replace")
-            reader.refuse(response.status, text)
-            return
-        reader.status = response.status
-        # Not `iter_any`, which costs two more coroutines a read.
-        read, feed, clock, origin_s = response.content.readany, reader.feed, time.monotonic, self.origin_s
-        while chunk := await read():
-            feed(chunk, clock() - origin_s)
 
     def _parse(self, text: str, *, origin: str) -> object:
         try:
