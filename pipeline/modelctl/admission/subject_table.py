@@ -76,10 +76,10 @@ def subject_table(check: CheckReport) -> Iterable[RenderableType]:
     yield table
     if len(found) > SUBJECTS_SHOWN:
         yield Text(f"and {len(found) - SUBJECTS_SHOWN} more subjects in the report", style="dim")
-    for item in check.measurements:
-        if item.name == "bits-per-byte-rise":
-            before, after = item.parameters["baseline"], item.parameters["candidate"]
-            yield Text(f"bits per byte of the shipped texts: original {before}, served {after}", style="dim")
+    for measured in check.measurements:
+        if measured.name == "bits-per-byte-rise":
+            original, served = measured.parameters["baseline"], measured.parameters["candidate"]
+            yield Text(f"bits per byte of the shipped texts: original {original}, served {served}", style="dim")
 
 
 def _counts(item: Measurement) -> Counts:
