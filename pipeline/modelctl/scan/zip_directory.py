@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from modelctl.scan.content import TAIL_BYTES, Extent, UnreadableError
@@ -193,15 +193,7 @@ def _entry(head: bytes, rest: bytes, lengths: tuple[int, ...], shift: int, direc
     )
     if disk not in (0, _FULL16):
         directory.odd(f"{label} is said to be in another part of the archive")
-    return Entry(
-        raw_name=name,
-        flags=flags,
-        method=method,
-        crc=crc,
-        packed_size=packed_size,
-        size=size,
-        offset=offset + shift,
-    )
+    return replace(entry, packed_size=packed_size, size=size, offset=offset + shift)
 
 
 def extra_fields(extra: bytes) -> list[tuple[int, bytes]] | None:
