@@ -299,4 +299,4 @@ def test_large_members_of_archives_are_told(tmp_path: Path, monkeypatch: pytest.
     gathered = gather(scan_tree(folder), scratch=tmp_path)
     assert [(item.path, item.rule) for item in gathered.problems] == [("a.zip", "unreadable-python")]
     assert gathered.problems[0].detail.startswith("a.zip!setup.py: over ")
-    assert gathered.unread == ["a.zip: members of over 4194304 bytes that were not looked at for code: 1"]
+    assert gathered.unread == ["a.zip: members of over 4 MiB that were not looked at for code: 1"]

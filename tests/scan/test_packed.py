@@ -50,6 +50,7 @@ def test_large_members_come_without_content(tmp_path: Path, monkeypatch: pytest.
     found, told = read(tmp_path, zipped({"weights": b"x" * 11, "code": b"y"}, method=method))
     assert (found, told) == ([("weights", None), ("code", b"y")], [])
     assert read(tmp_path, gzip.compress(b"x" * 11)) == ([("content", None)], [])
+    assert read(tmp_path, gzip.compress(tarred({"a": b"1"}))) == ([("content!a", b"1")], [])
 
 
 def test_too_much_is_told_and_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,13 +95,13 @@ def _members(path: str, location: Path, scratch: Path, gathered: Gathered) -> No
         if member is not None:
             _content(inner, identify_bytes(member[:WINDOW_BYTES], size=len(member)), member, gathered)
         elif rule := _rule_of_unread(inner, script=False):
-            gathered.problem(rule, inner, f"over {MAX_MEMBER_BYTES} bytes are too many to be examined")
+            gathered.problem(rule, inner, f"over {MAX_MEMBER_BYTES >> 20} MiB are too many to be examined")
         else:
             large += 1
     if len(unread) > MAX_REASONS_TOLD:
         unread[MAX_REASONS_TOLD:] = [f"and {len(unread) - MAX_REASONS_TOLD} more reasons"]
     if large:
-        unread.append(f"members of over {MAX_MEMBER_BYTES} bytes that were not looked at for code: {large}")
+        unread.append(f"members of over {MAX_MEMBER_BYTES >> 20} MiB that were not looked at for code: {large}")
     gathered.unread += [f"{path}: {words}" for words in unread]
 
 

@@ -20,7 +20,7 @@ MAX_DEPTH = 5
 
 
 Found = tuple[str, bytes | None]
-"""Name and content of a member; None for one of over 4 MiB."""
+"""Name and content of a member; None for one of over 4 MiB, unless it is an archive that is looked into."""
 
 
 def small_members(location: Path, *, scratch: Path, unread: Callable[[str], None]) -> Iterator[Found]:
@@ -66,9 +66,10 @@ class _Inside:
     def _member(self, member: Member, name: str, depth: int) -> Iterator[Found]:
         promised = member.content.size if member.entry is None else member.entry.size
         if promised > MAX_MEMBER_BYTES:
-            yield name, None
             if not isinstance(member.content, Extent):
+                yield name, None
                 return
+            large = True
         else:
             content = bytearray()
             stream = member.first_reading(self._budget)
@@ -80,8 +81,19 @@ class _Inside:
                 raise
             except UnreadableError as error:
                 self._tell(name, str(error))
-            yield name, None if len(content) > MAX_MEMBER_BYTES else bytes(content)
+            large = len(content) > MAX_MEMBER_BYTES
+            if not large:
+                yield name, bytes(content)
+        if large and not _is_archive(member.content):
+            yield name, None
         yield from self.look(member.content, name, depth + 1)
 
     def _tell(self, where: str, reason: str) -> None:
         self._unread(f"{where}: {reason}" if where else reason)
+
+
+def _is_archive(content: Content) -> bool:
+    try:
+        return identify(content) is not None
+    except UnreadableError:
+        return True  # one that is not opened here, which is told
