@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,6 +23,8 @@ class Interfaces:
     def __init__(self, folder: Path) -> None:
         self.socket = folder / "s"
         self.asked: list[dict[str, Any]] = []
+        self.answer_s = 0.0
+        """How long an embedding takes."""
         self.embedding: Any = {"data": [{"embedding": VECTOR}], "usage": {"prompt_tokens": 4}}
         self.events: list[dict[str, Any]] = [
             {"choices": [{"delta": {"role": "assistant", "content": ""}}]},
@@ -61,6 +64,7 @@ class Interfaces:
 
     async def _embeddings(self, request: web.Request) -> web.Response:
         self.asked.append(await request.json())
+        await asyncio.sleep(self.answer_s)
         return web.Response(text=json.dumps(self.embedding), content_type="application/json")
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 if TYPE_CHECKING:
+    from modelctl.serving.bodies import Api
+    from modelctl.serving.endpoint import Endpoint
+    from modelctl.serving.plan import LoadPlan
     from modelctl.serving.sweep_run import SweepResult
 
 POSITIVE = click.FloatRange(0, min_open=True)
@@ -24,6 +27,17 @@ POSITIVE = click.FloatRange(0, min_open=True)
 )
 @click.option("--prompt-tokens", type=click.IntRange(16), default=512, show_default=True)
 @click.option("--answer-tokens", type=click.IntRange(8), default=128, show_default=True)
+@click.option(
+    "--api", type=click.Choice(["completions", "chat", "embeddings"]), default="completions", show_default=True,
+    help="What is asked.",
+)  # fmt: skip
+@click.option("--image", is_flag=True, help="With --api chat: a small picture before every text.")
+@click.option("--model", metavar="NAME", help="One of the engine's models, such as an adapter; else its first.")
+@click.option("--rate", type=POSITIVE, help="No sweep: so many requests a second, whatever became of earlier ones.")
+@click.option(
+    "--arrivals", type=click.Choice(["poisson", "even"]), default="poisson", show_default=True, help="With --rate."
+)
+@click.option("--in-flight", type=click.IntRange(1), default=4096, show_default=True, help="With --rate: most at once.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the prompts.")
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("stress"), show_default=True, help="Folder of the sweep."
@@ -40,6 +54,12 @@ def stress(
     ramp: float,
     prompt_tokens: int,
     answer_tokens: int,
+    api: Api,
+    image: bool,
+    model: str | None,
+    rate: float | None,
+    arrivals: Literal["poisson", "even"],
+    in_flight: int,
     seed: int,
     out: Path,
     json_target: str | None,
@@ -49,11 +69,15 @@ def stress(
     """Sweep a running OpenAI-compatible engine: 1, 2, 4 … streams, each kept busy for a while, several rounds.
 
     Every request and every reading of the engine's metrics is kept in the folder of --out; an interrupted sweep goes on
-    there when the same command is run again.
+    there when the same command is run again. With --rate there is no sweep but one load at that rate for --seconds.
+
+    An engine that asks for a key gets that of the variable MODELCTL_ENGINE_API_KEY.
 
     \b
     modelctl stress http://127.0.0.1:8000 --to 64
     modelctl stress http://127.0.0.1:8000 --prompt-tokens 4096 --answer-tokens 256 --out long-prompts
+    modelctl stress http://127.0.0.1:8000 --rate 5 --seconds 120 --out at-five
+    modelctl stress http://127.0.0.1:8000 --api embeddings
     """
     from modelctl.checks.stress.session import exact_answers
     from modelctl.cli.output import console, write_json
@@ -64,16 +88,34 @@ def stress(
     from modelctl.files import write_whole
     from modelctl.page.charts import require_charts
     from modelctl.serving.engine import attach
+    from modelctl.serving.models import choose_model
+    from modelctl.serving.plan import LoadPlan
     from modelctl.serving.sweep import SweepPlan
     from modelctl.serving.sweep_record import SweepRecord
     from modelctl.serving.sweep_run import sweep
+    from modelctl.settings import load_workspace
 
+    if image and api != "chat":
+        raise InputError("--image needs --api chat", remedy="add --api chat, or take --image away")
+    if rate is not None and html:
+        raise InputError("--html draws a sweep, and --rate makes none", remedy="take --html away")
     if last < first:
         raise InputError(f"--to {last} is under --from {first}", remedy=f"give --to {first} or more")
-    endpoint = attach(url)
+    endpoint = attach(url, api_key=load_workspace(Path.cwd()).settings.engine.api_key)
+    if model is not None:
+        endpoint = choose_model(endpoint, model)
+    exact = exact_answers(endpoint)
+    if rate is not None:
+        load = LoadPlan(
+            streams=in_flight, duration_s=seconds, ramp_s=ramp, prompt_tokens=prompt_tokens,
+            answer_tokens=answer_tokens, scrape_s=min(1.0, seconds / 5), exact_answer=exact, api=api, image=image,
+            rate=rate, arrivals=arrivals, seed=seed,
+        )  # fmt: skip
+        return _at_rate(endpoint, load, out, json_target=json_target, quiet=quiet)
     plan = SweepPlan(
         streams=_doubled(first, last), repeats=rounds, stage_s=seconds, ramp_s=ramp, prompt_tokens=prompt_tokens,
-        answer_tokens=answer_tokens, scrape_s=min(1.0, seconds / 5), exact_answer=exact_answers(endpoint), seed=seed,
+        answer_tokens=answer_tokens, scrape_s=min(1.0, seconds / 5), exact_answer=exact, seed=seed,
+        api=api, image=image,
     )  # fmt: skip
     if html:
         require_charts()  # before an hour of load, not after it
@@ -87,6 +129,21 @@ def stress(
     if json_target != "-":
         print_sweep(endpoint, plan, result, console())
     return 0 if _measured(result) else 3
+
+
+def _at_rate(endpoint: Endpoint, plan: LoadPlan, out: Path, *, json_target: str | None, quiet: bool) -> int:
+    from modelctl.cli.output import console, write_json
+    from modelctl.cli.progress import shown
+    from modelctl.cli.stress_rate import as_json, client_fault, print_rate, run_at_rate
+
+    with shown(quiet=quiet) as progress:
+        result = run_at_rate(endpoint, plan, out, progress=progress)
+    if json_target:
+        write_json(json_target, as_json(endpoint, result))
+    if json_target != "-":
+        print_rate(endpoint, result, console())
+    answered = any(row.failure is None for row in result.rows)
+    return 0 if answered and client_fault(result) is None else 3
 
 
 def _doubled(first: int, last: int) -> tuple[int, ...]:

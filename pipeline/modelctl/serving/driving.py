@@ -6,6 +6,8 @@ Times are on one clock for all processes (CLOCK_MONOTONIC is the machine's).
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import resource
 import time
 
 from modelctl.serving.client import EngineClient
@@ -22,6 +24,7 @@ async def drive(
     client: EngineClient, prompts: PromptMaker, plan: LoadPlan, share: Share, driven: Driven, *, started_s: float
 ) -> None:
     """Put the share on from `started_s` on and wait for its last answer; `driven` can be watched meanwhile."""
+    _allow_connections()
     watch = asyncio.create_task(_watch_lag(client, driven))
     begin_s, begin_cpu_s = client.now(), time.process_time()
     load = run_closed if plan.rate is None else run_open
@@ -30,6 +33,13 @@ async def drive(
     finally:
         watch.cancel()
         driven.cpu_share = (time.process_time() - begin_cpu_s) / max(client.now() - begin_s, 1e-9)
+
+
+def _allow_connections() -> None:
+    """Open files up to the hard limit: many systems begin with 1024, which would bound the streams."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _watch_lag(client: EngineClient, driven: Driven) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from modelctl.serving.answers import RequestRow, percentile
+from modelctl.serving.bodies import Api
 from modelctl.serving.client import EngineClient
 from modelctl.serving.load import LoadPlan, LoadResult, Tick, run_load
 from modelctl.serving.metrics import EngineMetrics
@@ -37,6 +38,9 @@ class SweepPlan:
     scrape_s: float
     exact_answer: bool
     seed: int
+    api: Api = "completions"
+    image: bool = False
+    """Chat: a picture of ours before every text."""
 
     def stages(self) -> Iterator[tuple[int, int, int]]:
         """Number, streams and repeat of every stage; one whole round after the other, so that drift meets all alike."""
@@ -55,7 +59,8 @@ class Stage:
     streams: int
     repeat: int
     throughput: float
-    """Over the time in which all streams were busy; tokens of an answer count by the share of it that fell inside."""
+    """Over the time in which all streams were busy; tokens of an answer count by the share of it that fell inside. Of
+    embeddings: read tokens."""
     requests: int
     failed: int
     first_failure: str | None
@@ -111,6 +116,8 @@ async def run_stage(
         scrape_s=plan.scrape_s,
         exact_answer=plan.exact_answer,
         first_serial=number * _SERIALS_A_STAGE,
+        api=plan.api,
+        image=plan.image,
     )
     result = await run_load(client, prompts, load, on_tick=on_tick)
     return summarise(number, repeat, result), result
@@ -145,13 +152,16 @@ def summarise(number: int, repeat: int, result: LoadResult) -> Stage:
 
 
 def steady_tokens(rows: Sequence[RequestRow], begin_s: float, end_s: float) -> float:
-    """Tokens that were written between two moments; those of an answer are taken to be spread evenly over it."""
+    """Tokens that were written (of embeddings: read) between two moments; those of an answer are taken to be spread
+    evenly over it."""
     total = 0.0
     for row in rows:
-        if row.first_token_s is None or row.last_token_s is None:
+        if row.completion_tokens is None:  # an embedding: what was read counts, from sent to done
+            first, last, tokens = row.sent_s, row.done_s, row.prompt_tokens or 0
+        elif row.first_token_s is None or row.last_token_s is None:
             continue
-        first, last = row.first_token_s, row.last_token_s
-        tokens = row.completion_tokens or 0
+        else:
+            first, last, tokens = row.first_token_s, row.last_token_s, row.completion_tokens
         if last <= first:
             total += tokens if begin_s <= first < end_s else 0
             continue

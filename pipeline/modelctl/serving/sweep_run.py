@@ -11,7 +11,7 @@ from modelctl.serving.client import EngineClient
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.knee import Knee, Step, knee, steps
 from modelctl.serving.load import Tick
-from modelctl.serving.prompts import prompt_maker
+from modelctl.serving.prompting import prompts_for
 from modelctl.serving.sweep import Stage, SweepPlan, run_stage
 from modelctl.serving.sweep_record import SweepRecord
 
@@ -60,7 +60,7 @@ async def _run(
 ) -> None:
     total = len(left) * (plan.ramp_s + plan.stage_s)
     async with EngineClient(endpoint, silence_limit_s=silence_limit_s) as client:
-        prompts = await prompt_maker(client, seed=plan.seed)
+        prompts = await prompts_for(client, seed=plan.seed, api=plan.api)
         with progress.task("sweep", total=total, unit="seconds") as task:
             for number, streams, repeat in left:
                 live = _Live(task, f"{streams} streams, round {repeat + 1} of {plan.repeats}")
