@@ -20,6 +20,7 @@ from pathlib import Path
 import deep_scan
 import detection
 import files
+import load
 import numbers_pass
 import peers
 import quantization
@@ -45,6 +46,7 @@ def parts(options: argparse.Namespace, folder: Path) -> Mapping[str, Part]:
         "tokenizer": lambda: tokenizer.rows(folder, rounds=max(1, rounds // 2)),
         "quantization": lambda: quantization.rows(folder),
         "detection": lambda: detection.rows(folder),
+        "load": lambda: load.rows(folder),
         "deep-scan": lambda: deep_scan.rows(folder, rounds=max(1, rounds // 2), size_mb=options.scan_mb),
     }
 
@@ -80,6 +82,8 @@ def main() -> int:
             peers.install()
         if "quantization" in chosen and not quantization.ready():
             raise SystemExit("bench: quantization needs make setup; --without quantization leaves it out")
+        if "load" in chosen and not load.ready():
+            raise SystemExit("bench: load needs the CPU engine of make setup; --without load leaves it out")
         if {"detection", "deep-scan"} & set(chosen) and not scanners.ready():
             scanners.install()
         for name in chosen:
