@@ -144,3 +144,60 @@ def test_nobody_there(tmp_path: Path) -> None:
 
     with pytest.raises(NoConnectionError):
         asyncio.run(run())
+
+
+def test_a_certificate_is_verified_and_a_private_authority_can_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ssl
+
+    certificate, key = self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n{}")
+        writer.write(HEAD + b"2\r\nok\r\n0\r\n\r\n")
+        await writer.drain()
+        await reader.read()
+        writer.close()
+
+    async def run() -> Heard:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+        port = server.sockets[0].getsockname()[1]
+        endpoint = Endpoint(base_url=f"https://localhost:{port}", model="m", max_model_len=None)
+        wire, heard = Wire(endpoint, headers={}, origin_s=0.0), Heard()
+        try:
+            await asyncio.wait_for(wire.post("/v1/completions", b"{}", heard), 10)
+        finally:
+            wire.close()
+            server.close()
+        return heard
+
+    with pytest.raises(NoConnectionError, match="certificate verify failed"):
+        asyncio.run(run())
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    assert asyncio.run(run()).body == b"ok"
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """A certificate of `localhost` and its key."""
+    from datetime import UTC, datetime, timedelta
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    paths = folder / "certificate.pem", folder / "key.pem"
+    paths[0].write_bytes(certificate.public_bytes(pem))
+    paths[1].write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    return paths

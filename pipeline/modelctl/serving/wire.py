@@ -52,7 +52,12 @@ class Wire:
         self._address: str | None = None
         self._origin_s = origin_s
         self._free: list[_Connection] = []
-        fields = {"Host": parts.netloc, "Accept-Encoding": "identity", "Content-Type": "application/json", **headers}
+        fields = {
+            "Host": parts.netloc.rpartition("@")[2],
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+            **headers,
+        }
         self._fields = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
 
     def close(self) -> None:
