@@ -57,7 +57,7 @@ def test_requests_are_sent_when_due_and_do_not_wait_for_earlier_ones(tmp_path: P
     due = sorted(row.intended_s - result.started_s for row in result.rows)
     assert due == pytest.approx([number / 40 for number in range(24)], abs=1e-6)
     assert all(row.failure is None for row in result.rows)
-    assert (result.late_p99_s or 1) < 0.1
+    assert (result.late_p99_s or 1) < 0.25
     latencies = [row.latency_s for row in sorted(result.rows, key=lambda row: row.serial)]
     assert latencies[-1] > 10 * latencies[0]
     assert max(reading.waiting or 0 for reading in result.readings) > 5

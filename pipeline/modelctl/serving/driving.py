@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import resource
 import time
 
@@ -25,6 +26,7 @@ async def drive(
 ) -> None:
     """Put the share on from `started_s` on and wait for its last answer; `driven` can be watched meanwhile."""
     _allow_connections()
+    gc.freeze()  # what is there by now is not looked through again while every millisecond counts
     watch = asyncio.create_task(_watch_lag(client, driven))
     begin_s, begin_cpu_s = client.now(), time.process_time()
     load = run_closed if plan.rate is None else run_open
@@ -32,6 +34,7 @@ async def drive(
         await load(client, prompts, plan, share, driven, started_s)
     finally:
         watch.cancel()
+        gc.unfreeze()
         driven.cpu_share = (time.process_time() - begin_cpu_s) / max(client.now() - begin_s, 1e-9)
 
 
