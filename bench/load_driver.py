@@ -23,9 +23,11 @@ async def run(asked: dict[str, Any]) -> LoadResult:
         once = await client.complete(
             prompts.make(999_999, asked["prompt"]).content, answer_tokens=asked["answer"], exact_answer=True
         )
+        # Streams start over the time of one answer, so that they do not all end and begin again at once.
+        ramp_s = once.row.latency_s
         rounds = asked["requests"] / asked["streams"]
         plan = LoadPlan(
-            streams=asked["streams"], duration_s=max(0.5, (rounds - 0.5) * once.row.latency_s), ramp_s=0.5,
+            streams=asked["streams"], duration_s=max(0.1, (rounds - 0.5) * once.row.latency_s), ramp_s=ramp_s,
             scrape_s=1.0, exact_answer=True, **sizes,
         )  # fmt: skip
         return await run_load(client, prompts, plan, on_tick=lambda tick: None)
