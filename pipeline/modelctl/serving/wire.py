@@ -173,7 +173,8 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what create_connection makes
+        if not isinstance(transport, asyncio.Transport):
+            raise AssertionError("a connection is a transport that reads and writes")
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
