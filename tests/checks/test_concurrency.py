@@ -118,6 +118,7 @@ def test_babble_that_is_the_same_alone_is_the_models_habit(run: object) -> None:
     assert rules(run(babbles_always=True)) == []
 
 
+@pytest.mark.slow
 def test_every_answer_has_the_code_of_its_own_prompt(run: object) -> None:
     assert callable(run)
     seen = run(CODES)
@@ -134,6 +135,7 @@ def test_an_answer_with_another_prompts_code_is_cross_talk(run: object) -> None:
     assert int(str(measured(seen, "mixed-up-answers"))) > 0
 
 
+@pytest.mark.slow
 def test_codes_that_are_lost_under_load_and_not_alone_are_cross_talk(run: object) -> None:
     assert callable(run)
     seen = run(CODES, loses_over_streams=4)
@@ -141,6 +143,7 @@ def test_codes_that_are_lost_under_load_and_not_alone_are_cross_talk(run: object
     assert "lack the code of their own prompt under load and have it alone" in seen.findings[0].message
 
 
+@pytest.mark.slow
 def test_a_model_that_copies_no_code_is_not_judged_by_codes_and_the_report_says_so(run: object) -> None:
     assert callable(run)
     seen = run(CODES, never_copies=True)
@@ -163,6 +166,7 @@ def test_an_embedding_model_is_asked_for_vectors(tmp_path: Path) -> None:
     assert any("neither cross-talk nor a sweep was tried" in line for line in seen.warnings)
 
 
+@pytest.mark.slow
 def test_an_engine_that_counts_other_tokens_of_vectors_is_undecided(tmp_path: Path) -> None:
     model = embedding_model(tmp_path / "model", max_positions=512)
     with fault_engine(tmp_path, embeds_only=True, miscounts=1.5) as engine:

@@ -116,6 +116,7 @@ def test_a_failure_says_at_which_length_and_stops_there(run: object) -> None:
     assert (cliff.value, cliff.parameters["works"], cliff.parameters["lengths_tried"]) == (208, 192, 3)
 
 
+@pytest.mark.slow
 def test_the_cliff_is_found_to_the_step_that_the_policy_asks_for(run: object) -> None:
     assert callable(run)
     seen = run(LIMITS.model_copy(update={"cliff_step": 1}), rejects_over=200)
@@ -125,6 +126,7 @@ def test_the_cliff_is_found_to_the_step_that_the_policy_asks_for(run: object) ->
     assert measured(seen, "longest-answered") == 400
 
 
+@pytest.mark.slow
 def test_lengths_tried_for_the_cliff_are_bounded(run: object) -> None:
     assert callable(run)
     seen = run(LIMITS.model_copy(update={"cliff_step": 1, "max_cliff_lengths": 2}), rejects_over=200)
@@ -145,6 +147,7 @@ def test_an_engine_that_dies_on_the_way_to_the_cliff_ends_the_search(run: object
     assert "128 tokens still work, 192 do not (not narrowed further: the engine died)" in seen.findings[1].message
 
 
+@pytest.mark.slow
 def test_strange_answers_have_a_cliff_too_and_do_not_end_the_walk(run: object) -> None:
     assert callable(run)
     seen = run(babbles_over_length=300)
@@ -198,6 +201,7 @@ def test_an_embedding_engine_without_tokenize_is_asked_for_its_own_counts(tmp_pa
     assert (rules(seen), reasons(seen)) == ([], "")
 
 
+@pytest.mark.slow
 def test_the_cliff_of_an_embedding_model_is_found(tmp_path: Path) -> None:
     model = embedding_model(tmp_path / "model", max_positions=512)
     with fault_engine(tmp_path, embeds_only=True, fails_over=300) as engine:

@@ -84,6 +84,21 @@ def embedding_model(folder: Path, *, max_positions: int) -> Path:
     return folder
 
 
+def tiny_bert(folder: Path, *, vocab: int = 320, max_positions: int = 256) -> Path:
+    """Write an encoder with random weights that an engine loads as an embedding model, and return its folder."""
+    import torch
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=vocab, hidden_size=64, num_hidden_layers=2, num_attention_heads=2, intermediate_size=128,
+        max_position_embeddings=max_positions,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(folder)
+    write_tokenizer(folder, vocab=vocab)
+    return folder
+
+
 def llama_tensors(
     *, vocab: int, layers: int, hidden: int, heads: int, kv_heads: int, intermediate: int, tie: bool, seed: int
 ) -> dict[str, Tensor]:
