@@ -56,8 +56,14 @@ def locks() -> list[Lock]:
         Lock(file="pip.txt", about="what installs everything else, into both environments", roots=("pip",)),
         Lock(
             file="core.txt",
-            about="modelctl, the tokenizer check, charts and the embedded services (stage core)",
-            roots=(*project["dependencies"], *extras["tokenizer"], *extras["charts"], *extras["services"]),
+            about="modelctl, tokenizers, charts, GPU memory and the embedded services (stage core)",
+            roots=(
+                *project["dependencies"],
+                *extras["tokenizer"],
+                *extras["charts"],
+                *extras["gpu"],
+                *extras["services"],
+            ),
         ),
         Lock(
             file="dev.txt",
