@@ -95,7 +95,7 @@ class MemoryWatch:
 
 def _nvml_used() -> int | None:
     try:
-        import pynvml  # type: ignore[import-untyped, import-not-found, unused-ignore] # not in every environment
+        import pynvml  # type: ignore[import-untyped, import-not-found, unused-ignore] # an extra
     except ImportError:
         return None
     try:
