@@ -208,7 +208,7 @@ def _cost(tool: Callable[[str, int], None], url: str, requests: int, core: int) 
 
 
 def _sent(url: str) -> int:
-    with urllib.request.urlopen(f"{url}/seen", timeout=60) as answer:  # noqa: S310 # nosec B310 - our own server
+    with urllib.request.urlopen(f"{url}/seen", timeout=60) as answer:  # noqa: S310 # nosec B310
         return int(json.load(answer)["generated"])
 
 
@@ -250,7 +250,7 @@ def _engine(folder: Path) -> Iterator[str]:
 
 def _listens(port: int) -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=5):  # nosec B310 - the engine that was started
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=5):  # nosec B310
             return True
     except OSError:
         return False

@@ -138,9 +138,14 @@ def _program(draw: _Draw) -> str:
 def _query(draw: _Draw) -> str:
     table, field, other = draw.word("table"), draw.word("field"), draw.word("field")
     low, high = draw.number(1, 50), draw.number(51, 900)
-    return (
-        f"SELECT {other}, AVG({field}) FROM {table} WHERE {field} BETWEEN {low} AND {high} "  # noqa: S608 - no one runs it
-        f"GROUP BY {other} HAVING COUNT(*) >= {draw.number(2, 30)} ORDER BY 2 DESC;"
+    least = draw.number(2, 30)
+    return "\n".join(
+        (
+            f"SELECT {other}, AVG({field})",
+            f"FROM {table}",
+            f"WHERE {field} BETWEEN {low} AND {high}",
+            f"GROUP BY {other} HAVING COUNT(*) >= {least} ORDER BY 2 DESC;",
+        )
     )
 
 
