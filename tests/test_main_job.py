@@ -15,6 +15,7 @@ import pytest
 
 from modelctl.checks import CHECK_IDS
 from tests.support.command import modelctl
+from tests.support.machine import needs_bfloat16
 
 PROJECT = Path(__file__).parents[1]
 MODEL = PROJECT / ".cache" / "models" / "SmolLM2-135M-Instruct"
@@ -74,6 +75,7 @@ def registry(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.engine
 @pytest.mark.services
+@needs_bfloat16
 @pytest.mark.slow
 def test_from_a_proposal_to_a_canary_and_back(registry: Path, tmp_path: Path) -> None:
     done = modelctl("admit", ID, "--json", "report.json", cwd=registry, timeout_s=500)

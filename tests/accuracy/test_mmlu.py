@@ -12,6 +12,7 @@ from modelctl.accuracy.questions import prepare
 from modelctl.checks.quantization import CHECK, QuantizationLimits
 from modelctl.progress import SILENT
 from tests.support.contexts import tree_context
+from tests.support.machine import needs_bfloat16
 
 PROJECT = Path(__file__).resolve().parents[2]
 ROWS = PROJECT / ".cache" / "mmlu" / "mmlu.jsonl"
@@ -48,6 +49,7 @@ def vendored(folder: Path) -> Path:
     return folder
 
 
+@needs_bfloat16
 @pytest.mark.slow
 def test_a_small_model_is_blind_on_letters_and_that_decides_nothing(tmp_path: Path) -> None:
     assert MODEL.is_dir(), f"no {MODEL}: run make setup"
