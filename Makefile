@@ -7,7 +7,7 @@ SOURCES := pipeline tests demo scripts bench
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format bench lock clean distclean
+.PHONY: help setup demo test test-long test-fast lint format bench lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,11 +20,14 @@ demo: ## the main job on a real model: admit, publish, roll out, audit
 	@$(BIN)/python demo/run.py
 
 test: setup ## every test, with real services and a real engine, and the coverage threshold
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest --cov --cov-report=term -m "not long"
+
+test-long: setup ## the real model quantised and asked at length; minutes with AVX-512 or AMX, hours without
+	$(BIN)/python -m pytest -m long -o timeout=14400
 
 test-fast: ## tests without services, engine or long work; under a minute
 	@$(SETUP) core
-	$(BIN)/python -m pytest -q --numprocesses=$$(( 2 * $$(nproc) )) --dist=loadfile -m "not services and not engine and not slow"
+	$(BIN)/python -m pytest -q --numprocesses=$$(( 2 * $$(nproc) )) --dist=loadfile -m "not services and not engine and not slow and not long"
 
 lint: ## ruff, mypy, bandit, locks, documents, workflows
 	@$(SETUP) core

@@ -13,14 +13,12 @@ from modelctl.isolation import Sandbox
 from modelctl.model.release import Quantization
 from modelctl.progress import SILENT
 from tests.support.contexts import tree_context
-from tests.support.machine import needs_bfloat16
 
 MODEL = Path(__file__).resolve().parents[2] / ".cache" / "models" / "SmolLM2-135M-Instruct"
 RECIPE = Quantization(bits=8, group_size=64, calibration_samples=8, calibration_tokens=256)
 
 
-@needs_bfloat16
-@pytest.mark.slow
+@pytest.mark.long
 def test_eight_bits_lose_next_to_nothing(tmp_path: Path) -> None:
     assert MODEL.is_dir(), f"no {MODEL}: run make setup"
     limits = QuantizationLimits(tasks=("modelctl_easy",), questions=100, max_drop_points=10)

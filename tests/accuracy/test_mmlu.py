@@ -12,7 +12,6 @@ from modelctl.accuracy.questions import prepare
 from modelctl.checks.quantization import CHECK, QuantizationLimits
 from modelctl.progress import SILENT
 from tests.support.contexts import tree_context
-from tests.support.machine import needs_bfloat16
 
 PROJECT = Path(__file__).resolve().parents[2]
 ROWS = PROJECT / ".cache" / "mmlu" / "mmlu.jsonl"
@@ -49,8 +48,7 @@ def vendored(folder: Path) -> Path:
     return folder
 
 
-@needs_bfloat16
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_small_model_is_blind_on_letters_and_that_decides_nothing(tmp_path: Path) -> None:
     assert MODEL.is_dir(), f"no {MODEL}: run make setup"
     limits = QuantizationLimits(tasks=("mmlu",), task_folder=Path("tasks"), questions=100)

@@ -20,7 +20,6 @@ from modelctl.model.safetensors import read_header
 from modelctl.model.tree import scan_tree
 from modelctl.progress import SILENT
 from tests.support.contexts import KeptEvidence, tree_context
-from tests.support.machine import needs_bfloat16
 
 MODEL = Path(__file__).resolve().parents[2] / ".cache" / "models" / "SmolLM2-135M-Instruct"
 QUESTIONS = 400
@@ -59,8 +58,7 @@ def figures(observation: Observation) -> Mapping[str, Scalar]:
     return {item.name: item.value for item in observation.measurements if not item.name.endswith("-change")}
 
 
-@needs_bfloat16
-@pytest.mark.slow
+@pytest.mark.long
 def test_four_bits_everywhere_lose_points_on_the_same_questions(made: Made) -> None:
     tree = made.quantized.tree
     context = replace(made.context, served=tree, tree=tree, quantization=RECIPE, made=made.quantized)
@@ -83,8 +81,7 @@ def test_four_bits_everywhere_lose_points_on_the_same_questions(made: Made) -> N
     assert len(list((context.cache / "evaluations").iterdir())) == before
 
 
-@needs_bfloat16
-@pytest.mark.slow
+@pytest.mark.long
 def test_scrambled_scales_are_refused_and_the_sums_go_first(made: Made, tmp_path: Path) -> None:
     damaged = scan_tree(scrambled(made.quantized.tree.root, tmp_path / "damaged"))
     observation = CHECK.run(replace(made.context, served=damaged, tree=damaged, baseline=made.context.source))

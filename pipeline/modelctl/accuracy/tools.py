@@ -45,8 +45,8 @@ def worker_environment() -> dict[str, str]:
 
     gptqmodel starts one worker on two cores by itself, and then waits for it for ever. OpenMP's threads spin while they
     wait for each other, which on a machine with other work makes an evaluation three times slower than sleeping does.
-    gptqmodel compiles how weights are unpacked, again for each of a model's many shapes, until torch gives up and spends
-    its time on saying so; nothing here runs long enough to win that back.
+    gptqmodel compiles how weights are unpacked, again for each of a model's many shapes, until torch gives up and
+    spends its time on saying so; nothing here runs long enough to win that back.
     """
     return {
         "TORCHDYNAMO_DISABLE": "1",
