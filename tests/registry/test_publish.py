@@ -238,7 +238,7 @@ class TestRivals:
     ) -> None:
         rival = tmp_path / "z"
         rival.write_bytes(b"y")
-        entry = replace(proposal.tree().by_path["z"], sha256=hashlib.sha256(b"y").hexdigest())
+        entry = proposal.tree().by_path["z"]._replace(sha256=hashlib.sha256(b"y").hexdigest())
 
         def overtaken(store: ObjectStore, *arguments: Any, **options: Any) -> None:
             carry_out(store, *arguments, **options)
