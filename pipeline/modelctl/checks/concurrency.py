@@ -20,13 +20,13 @@ from modelctl.checks.stress.limits import LoadLimits
 from modelctl.checks.stress.seats import judge_size
 from modelctl.checks.stress.session import Notes, api_of, died, exact_answers, keep_evidence, refused
 from modelctl.errors import CannotDecideError
-from modelctl.progress import Task
 from modelctl.serving.client import EngineClient
 from modelctl.serving.command import gpu_devices
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.engine import EngineRefusedError
 from modelctl.serving.identity import read_identity
 from modelctl.serving.load import LoadPlan, LoadResult, Tick, run_load
+from modelctl.serving.load_bar import LoadBar, answered
 from modelctl.serving.metrics import fetch_metrics
 from modelctl.serving.prompts import PromptMaker, prompt_maker
 
@@ -90,7 +90,7 @@ async def _observe(
             return Coverage(unit="requests", seen=0, total=limits.streams), None
         prompts = await prompt_maker(client, seed=limits.seed, api=plan.api)
         with context.progress.task("load", total=limits.ramp_s + limits.duration_s, unit="seconds") as task:
-            result = await run_load(client, prompts, plan, on_tick=_Live(task))
+            result = await run_load(client, prompts, plan, on_tick=LoadBar(task, _live))
         failed = [row for row in result.rows if row.failure is not None]
         death = await died(client) if failed else None
         degenerate = 0.0 if death else await _degenerate_share(client, prompts, result)
@@ -110,20 +110,12 @@ async def _observe(
     return coverage, result
 
 
-class _Live:
-    """Shows live figures on the load's progress bar."""
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self._shown_s = 0.0
-
-    def __call__(self, tick: Tick) -> None:
-        self._task.advance(tick.elapsed_s - self._shown_s)
-        self._shown_s = tick.elapsed_s
-        words = f"{tick.answered} answered, {tick.failed} failed"
-        if tick.metrics is not None and tick.metrics.running is not None and tick.metrics.waiting is not None:
-            words += f", {tick.metrics.running:.0f} running, {tick.metrics.waiting:.0f} waiting"
-        self._task.describe(words)
+def _live(tick: Tick) -> str:
+    """Live figures for the load's progress bar."""
+    words = answered(tick)
+    if tick.metrics is not None and tick.metrics.running is not None and tick.metrics.waiting is not None:
+        words += f", {tick.metrics.running:.0f} running, {tick.metrics.waiting:.0f} waiting"
+    return words
 
 
 async def _degenerate_share(client: EngineClient, prompts: PromptMaker, result: LoadResult) -> float:

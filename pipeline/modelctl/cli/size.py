@@ -74,9 +74,10 @@ def size(
     from modelctl.sizing.gpus import GPUS, find_gpu
     from modelctl.sizing.plan import best_plan
 
-    for one, other in (("price", "purchase"), ("throughput", "report")):
-        if locals()[one] is not None and locals()[other] is not None:
-            raise InputError(f"--{one} and --{other} exclude each other", remedy="give one of them")
+    if price is not None and purchase is not None:
+        raise InputError("--price and --purchase exclude each other", remedy="give one of them")
+    if throughput is not None and report is not None:
+        raise InputError("--throughput and --report exclude each other", remedy="give one of them")
     given = {
         "length": length, "streams": streams, "utilisation": utilization, "batched_tokens": batched_tokens,
         "cache_dtype": kv_cache_dtype, "block_size": block_size, "engine_version": engine_version, "eager": eager,

@@ -15,7 +15,8 @@ from modelctl.progress import Progress
 from modelctl.serving.answers import percentile
 from modelctl.serving.client import EngineClient
 from modelctl.serving.endpoint import Endpoint
-from modelctl.serving.load import LoadPlan, LoadResult, Tick, run_load
+from modelctl.serving.load import LoadPlan, LoadResult, run_load
+from modelctl.serving.load_bar import LoadBar
 from modelctl.serving.prompting import prompts_for
 from modelctl.serving.sweep import MAX_LAG_S
 
@@ -36,16 +37,7 @@ def run_at_rate(endpoint: Endpoint, plan: LoadPlan, folder: Path, *, progress: P
         async with EngineClient(endpoint) as client:
             prompts = await prompts_for(client, seed=plan.seed, api=plan.api)
             with progress.task("load", total=plan.end_s, unit="seconds") as task:
-                shown = 0.0
-
-                def on_tick(tick: Tick) -> None:
-                    nonlocal shown
-                    now = min(tick.elapsed_s, plan.end_s)
-                    task.advance(now - shown)
-                    shown = now
-                    task.describe(f"{tick.answered} answered, {tick.failed} failed")
-
-                return await run_load(client, prompts, plan, on_tick=on_tick)
+                return await run_load(client, prompts, plan, on_tick=LoadBar(task, end_s=plan.end_s))
 
     result = asyncio.run(run())
     lines = "".join(f"{json.dumps(asdict(row), sort_keys=True)}\n" for row in result.rows)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 from modelctl.errors import CannotDecideError
-from modelctl.progress import Progress, Task
+from modelctl.progress import Progress
 from modelctl.serving.client import EngineClient
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.knee import Knee, Step, knee, steps
 from modelctl.serving.load import Tick
+from modelctl.serving.load_bar import LoadBar, answered
 from modelctl.serving.prompting import prompts_for
 from modelctl.serving.sweep import Stage, SweepPlan, run_stage
 from modelctl.serving.sweep_record import SweepRecord
@@ -63,9 +65,10 @@ async def _run(
         prompts = await prompts_for(client, seed=plan.seed, api=plan.api)
         with progress.task("sweep", total=total, unit="seconds") as task:
             for number, streams, repeat in left:
-                live = _Live(task, f"{streams} streams, round {repeat + 1} of {plan.repeats}")
-                stage, result = await run_stage(client, prompts, plan, (number, streams, repeat), on_tick=live)
-                live.finish(plan.ramp_s + plan.stage_s)
+                label = f"{streams} streams, round {repeat + 1} of {plan.repeats}: "
+                bar = LoadBar(task, partial(_labelled, label))
+                stage, result = await run_stage(client, prompts, plan, (number, streams, repeat), on_tick=bar)
+                bar.reach(plan.ramp_s + plan.stage_s)
                 record.keep(stage, result)
                 if stage.gave_up is not None:
                     raise CannotDecideError(
@@ -74,26 +77,9 @@ async def _run(
                     )
 
 
-class _Live:
-    """Shows a stage's live figures on the sweep's progress bar."""
-
-    def __init__(self, task: Task, label: str) -> None:
-        self._task = task
-        self._label = label
-        self._shown_s = 0.0
-
-    def __call__(self, tick: Tick) -> None:
-        self._advance(tick.elapsed_s)
-        words = f"{self._label}: {tick.answered} answered, {tick.failed} failed"
-        if tick.metrics is not None and tick.metrics.waiting is not None:
-            words += f", {tick.metrics.waiting:.0f} waiting"
-        self._task.describe(words)
-
-    def finish(self, planned_s: float) -> None:
-        """Fill the bar up to the stage's planned time, whatever the last answers took."""
-        self._advance(planned_s)
-
-    def _advance(self, to_s: float) -> None:
-        if to_s > self._shown_s:
-            self._task.advance(to_s - self._shown_s)
-            self._shown_s = to_s
+def _labelled(label: str, tick: Tick) -> str:
+    """Live figures for the sweep's progress bar."""
+    words = label + answered(tick)
+    if tick.metrics is not None and tick.metrics.waiting is not None:
+        words += f", {tick.metrics.waiting:.0f} waiting"
+    return words
