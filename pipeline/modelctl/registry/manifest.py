@@ -20,6 +20,7 @@ from modelctl.model.release import Metadata
 from modelctl.model.tree import FileEntry, Tree
 
 MANIFESTS = ".modelctl/releases/"
+ATTESTATIONS = ".modelctl/attestations/"
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Timestamp = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
@@ -114,6 +115,11 @@ def as_tree(files: Sequence[ServedFile]) -> Tree:
 def manifest_key(name: str, version: str) -> str:
     """The manifest's key in the bucket."""
     return f"{MANIFESTS}{name}/{version}.json"
+
+
+def attestation_key(name: str, version: str) -> str:
+    """Where the bucket keeps the signed attestation, for those who pull without git."""
+    return f"{ATTESTATIONS}{name}/{version}.dsse.json"
 
 
 def object_prefix(name: str, version: str) -> str:

@@ -29,7 +29,7 @@ from modelctl.model.release import Metadata, load_release, parse_release_id, rel
 from modelctl.model.tree import Tree, hash_file
 from modelctl.progress import SILENT, Progress
 from modelctl.registry.eligibility import read_report, refuse_unless_admitted
-from modelctl.registry.manifest import Manifest, Served, manifest_key
+from modelctl.registry.manifest import Manifest, Served, attestation_key, manifest_key
 from modelctl.registry.records import (
     ATTESTATION_FILE,
     RECORD_FILE,
@@ -116,6 +116,11 @@ def publish(
     store.ensure_bucket()
     carry_out(store, tree, steps, name=name, version=version, progress=progress)
     conditional = None
+    envelope = sign(report, tree, _key_path(workspace)) if existing is None else None
+    attestation = envelope.to_json().encode() if envelope else (folder / ATTESTATION_FILE).read_bytes()
+    if manifest is None:  # one that is there is of an attempt that never became a release
+        store.remove(attestation_key(name, version))
+    store.put_if_absent(attestation_key(name, version), attestation)
     if manifest is None:
         sweep_and_check(store, tree, name=name, version=version, progress=progress)
         conditional = store.enforces_absence()
@@ -124,8 +129,7 @@ def publish(
                 f"{store.place} does not enforce If-None-Match: two publications at the same instant are not kept apart"
             )
         manifest = _write_manifest(store, name, version, served)
-    if existing is None:
-        envelope = sign(report, tree, _key_path(workspace))
+    if envelope is not None:
         _write_record(folder, manifest, report, report_text, envelope)
     commit = _commit(git, folder, report, release_id, served)
     git.tag(result.tag, f"{release_id}\n\nModel-Digest: {served.tree_digest}", at=commit)
