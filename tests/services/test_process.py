@@ -64,6 +64,18 @@ def test_one_that_never_answers_is_ended(tmp_path: Path) -> None:
     assert not (tmp_path / "service.json").exists()
 
 
+def test_what_a_killed_one_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); pathlib.Path('run/a').mkdir(); "
+        "pathlib.Path('run/a/b').touch(); pathlib.Path('run/ab').touch(); pathlib.Path('run/kept').touch(); "
+        "pathlib.Path('ready').touch(); time.sleep(600)"
+    )
+    (tmp_path / "run").mkdir()
+    start(service(tmp_path, code, scratch="run/a*"))
+    assert stop(tmp_path, grace_s=0.1)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["kept"]
+
+
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
     with pytest.raises(CannotDecideError, match="nonesuch"):
         start(service(tmp_path, "", argv=("/nonesuch",)))

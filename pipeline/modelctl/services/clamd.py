@@ -92,6 +92,7 @@ def private_clamd(folder: Path, *, database: Path | None = None) -> Service:
         address=str(address),
         detail=f"{what}; runs as {user}",
         ready=lambda: _answers(address),
+        scratch=f"{run.name}/clamav-*",
         ready_timeout_s=180.0,  # the official database takes half a minute to load, more on a busy machine
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -36,6 +37,8 @@ class Service:
     ready: Callable[[], bool]
     ready_timeout_s: float = 60.0
     env: Mapping[str, str] = field(default_factory=dict)
+    scratch: str = ""
+    """Below its folder, as a glob: what it leaves there when it had to be killed, and is removed once it has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,7 @@ class Running:
     started_at: float
     address: str
     detail: str
+    scratch: str = ""
 
 
 def start(service: Service) -> Running:
@@ -76,6 +80,7 @@ def start(service: Service) -> Running:
         started_at=_start_time(process.pid) or 0.0,
         address=service.address,
         detail=service.detail,
+        scratch=service.scratch,
     )
     deadline = time.monotonic() + service.ready_timeout_s
     try:
@@ -108,17 +113,30 @@ def stop(folder: Path, *, grace_s: float = 10.0) -> bool:
         (folder / "service.json").unlink()
     if running is None:
         return False
-    for sign, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(running.pid, sign)
-        deadline = time.monotonic() + patience_s
-        while time.monotonic() < deadline:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(running.pid, os.WNOHANG)
-            if _start_time(running.pid) != running.started_at:
-                return True
-            time.sleep(0.05)
+    if _end(running, signal.SIGTERM, grace_s) or _end(running, signal.SIGKILL, 5.0):
+        _remove_scratch(folder, running.scratch)
     return True
+
+
+def _end(running: Running, sign: signal.Signals, patience_s: float) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(running.pid, sign)
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(running.pid, os.WNOHANG)
+        if _start_time(running.pid) != running.started_at:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _remove_scratch(folder: Path, pattern: str) -> None:
+    for path in folder.glob(pattern) if pattern else ():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 @contextmanager
