@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write the golden files anew; review them with git diff"
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with long tests come first, so that no worker is left with one of them when the others have ended."""
+    seconds = Counter[Path]()
+    for item in items:
+        seconds[item.path] += 20 if item.get_closest_marker("slow") else 1
+    items.sort(key=lambda item: -seconds[item.path])
 
 
 @pytest.fixture

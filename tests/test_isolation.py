@@ -65,6 +65,7 @@ def test_no_network() -> None:
     assert output_of(python(code)) == "['lo']\n"
 
 
+@pytest.mark.slow
 def test_time_runs_out_and_grandchildren_go_too() -> None:
     code = """
 import subprocess, sys, time

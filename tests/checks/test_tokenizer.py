@@ -56,6 +56,7 @@ def test_a_good_model_passes_with_everything_looked_at(folder: Path, run: Run) -
     assert set(seen.tools) == {"jinja2", "tokenizers", "transformers"}
 
 
+@pytest.mark.slow
 def test_every_fault_of_one_tree_is_found_in_one_run(folder: Path, run: Run) -> None:
     """All of it with paths, so that a person mends them together."""
 
@@ -136,6 +137,7 @@ def test_a_hostile_file_is_a_finding_and_never_a_pass(folder: Path, run: Run, co
     assert rules(seen) & {"tokenizer.unreadable", "tokenizer.load"}
 
 
+@pytest.mark.slow
 def test_a_template_bomb_is_a_finding_and_the_rest_is_still_looked_at(folder: Path, run: Run) -> None:
     (folder / "chat_template.jinja").write_text("{% set x = 'x' * 9000000000 %}" + CHAT_TEMPLATE)
     seen = run(folder, template_time_limit_s=1)

@@ -75,6 +75,7 @@ def test_an_unreachable_clamd_is_no_pass(tmp_path: Path, model: Path) -> None:
     assert report["checks"][0]["outcome"] == "error"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", ["long-context", "concurrency"])
 def test_an_unreachable_endpoint_is_no_pass(tmp_path: Path, model: Path, check: str) -> None:
     done = modelctl("admit", model, "--policy", "demo", "--check", check, "--endpoint", NOWHERE, cwd=tmp_path)
@@ -120,6 +121,7 @@ def test_a_full_disk(tmp_path: Path, model: Path) -> None:
     refused(done, 3, "No space left on device", "next: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_at_any_point(tmp_path: Path, model: Path, sign: signal.Signals) -> None:
     """A clamd that accepts and never answers holds the run; then a person presses Ctrl-C."""

@@ -16,6 +16,7 @@ from tests.fuzz.runner import DEFAULT_SEED, WrongError, run_cases
 from tests.fuzz.targets import TARGETS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [pytest.param(name, marks=TARGETS[name].marks) for name in TARGETS])
 def test_no_traceback_no_hang_no_pass(target: str, tmp_path: Path) -> None:
     case, cases, _ = TARGETS[target]

@@ -161,6 +161,7 @@ KEYS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @given(
     family=st.sampled_from(sorted(FAMILIES)),
     head=st.sampled_from(["Model", "ForCausalLM", "ForMaskedLM", "LMHeadModel"]),

@@ -139,6 +139,7 @@ def test_any_bytes_have_a_kind(content: bytes) -> None:
     assert identify_bytes(content[:WINDOW_BYTES], size=len(content)) in ContentKind
 
 
+@pytest.mark.slow
 @given(st.recursive(st.none() | st.integers() | st.text() | st.binary(), st.lists, max_leaves=8), st.integers(2, 5))
 def test_every_announced_pickle_is_seen(value: object, protocol: int) -> None:
     content = pickletools.optimize(pickle.dumps(value, protocol=protocol))

@@ -401,6 +401,7 @@ def wait_for(hub: LocalHub, process: subprocess.Popen[bytes], sent_bytes: int) -
         time.sleep(0.005)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
 def test_a_download_that_is_killed_again_and_again_is_gone_on_with_and_is_whole(
     hub: LocalHub, store: Store, seed: int
@@ -425,6 +426,7 @@ def test_a_download_that_is_killed_again_and_again_is_gone_on_with_and_is_whole(
     assert leftovers(store) == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_stalled_download_at_once_and_leaves_parts_to_go_on_with(hub: LocalHub, store: Store) -> None:
     hub.push(REPO, FILES)
     hub.faults.stalled = set(FILES)

@@ -210,6 +210,7 @@ KEYS = st.sampled_from(
 OBJECTS = st.dictionaries(KEYS, JSON | st.lists(st.sampled_from(["LlamaForCausalLM", "BertModel"])), max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(config=OBJECTS, adapter=OBJECTS | JSON, modules=st.lists(OBJECTS, max_size=3) | JSON)
 def test_any_json_has_at_least_one_kind(tmp_path: Path, config: object, adapter: object, modules: object) -> None:

@@ -162,6 +162,7 @@ def laid_out(draw: st.DrawFn) -> tuple[dict[str, object], bytes]:
     return header, b"x" * max(0, position + draw(st.sampled_from([0] * 15 + [1, -1])))
 
 
+@pytest.mark.slow
 @given(laid_out())
 @settings(deadline=None, max_examples=150)
 @example(({}, b""))
@@ -175,6 +176,7 @@ def test_nearly_right_files_are_judged_as_the_reference_reader_judges_them(
     assert (found.problems == ()) == reference_accepts(content), found.problems
 
 
+@pytest.mark.slow
 @given(st.one_of(
     st.binary(max_size=64),
     st.binary(max_size=40).map(raw_safetensors),

@@ -64,6 +64,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(min_size=1, max_size=8), VALUES, min_size=1, max_size=4))
 @settings(max_examples=100, deadline=None)
 def test_whatever_is_written_is_read_back_by_readers_of_both_kinds(document: dict[str, object]) -> None:

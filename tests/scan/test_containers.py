@@ -45,7 +45,7 @@ def tarred(members: dict[str, bytes], *, style: int = tarfile.PAX_FORMAT) -> byt
 PACKED: dict[Kind, bytes] = {
     "zip": zipped({"a": CONTENT}),
     "tar": tarred({"a": CONTENT}),
-    "gzip": gzip.compress(CONTENT),
+    "gzip": gzip.compress(CONTENT, mtime=0),
     "bzip2": bz2.compress(CONTENT),
     "xz": lzma.compress(CONTENT),
     "lzma": lzma.compress(CONTENT, format=lzma.FORMAT_ALONE),

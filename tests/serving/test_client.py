@@ -66,6 +66,7 @@ def test_nobody_there_is_a_row_for_a_load_and_an_error_for_a_question(tmp_path: 
         asyncio.run(ask())
 
 
+@pytest.mark.slow
 def test_more_requests_at_once_than_common_connection_limits(tmp_path: Path) -> None:
     async def run(endpoint: Endpoint) -> list[RequestRow]:
         async with EngineClient(endpoint) as client:

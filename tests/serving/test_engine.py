@@ -96,6 +96,7 @@ def test_an_engine_that_does_not_run_here_says_nothing_of_the_model(
     assert not isinstance(caught.value, EngineRefusedError)
 
 
+@pytest.mark.slow
 def test_an_engine_that_never_gets_ready_is_undecided_and_ended(tree: Tree, tmp_path: Path) -> None:
     settings = Engine(command="/bin/sh -c 'echo $$ > $0/../pid; sleep 600' {model}", start_timeout_s=5)
     settings = settings.model_copy(update={"start_timeout_s": 1})
@@ -148,6 +149,7 @@ def test_files_of_a_hub_cache_are_reachable_through_their_links(tmp_path: Path) 
     assert "linked bytes" in (tmp_path / "run" / "engine.log").read_text()
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_it_loads_leaves_nothing_behind(tree: Tree, tmp_path: Path) -> None:
     program = f"""
         from pathlib import Path

@@ -45,6 +45,7 @@ def round_tripped(tokenizer: Tokenizer) -> Ledger:
     return ledger
 
 
+@pytest.mark.slow
 def test_a_good_tokenizer_agrees_and_is_exact(folder: Path) -> None:
     ledger = tried(folder)
     assert rules(ledger) == []

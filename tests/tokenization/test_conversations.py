@@ -56,6 +56,7 @@ def test_what_real_templates_do_passes(source: str) -> None:
     assert rules(seen(source)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "rule"),
     [

@@ -46,6 +46,7 @@ def shaped(inner: st.SearchStrategy[dict[str, Json]]) -> st.SearchStrategy[dict[
     return st.fixed_dictionaries({"model": inner, "added_tokens": st.lists(inner, max_size=3)}) | inner
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(tokenizer=shaped(OBJECTS), config=OBJECTS, added=OBJECTS, model=OBJECTS, rows=st.none() | st.integers(0, 9))
 def test_nonsense_in_any_file_is_malformed_or_judged_and_never_a_crash(
@@ -83,6 +84,7 @@ def test_nonsense_for_a_template_is_found_and_never_a_crash(config: dict[str, Js
     assert templates or ledger.problems or not config["chat_template"]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(content=st.binary(max_size=200) | st.text(alphabet='{}[]":,\\u0dtrue1e', max_size=80).map(str.encode))
 def test_any_bytes_are_an_object_or_malformed(content: bytes) -> None:

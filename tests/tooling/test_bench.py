@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -15,6 +17,7 @@ def bench(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_every_figure_has_a_row_and_what_moves_it(tmp_path: Path) -> None:
     report = tmp_path / "figures.json"
     done = bench(

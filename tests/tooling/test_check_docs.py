@@ -51,6 +51,7 @@ def test_a_registry_host_and_a_machine_path_are_found() -> None:
     assert not check_docs.MACHINE_PATHS.search("see registry/" + "root/x")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rule",
     [

@@ -53,6 +53,7 @@ def imported_by(path: Path) -> set[str]:
     return names - OURS - beside - set(sys.stdlib_module_names)
 
 
+@pytest.mark.slow
 def test_everything_imported_is_locked() -> None:
     pinned = {name for path in lock.FOLDER.glob("*.txt") for name in lock.read_pins(path)}
     # the scanners that the benchmark compares with are pinned by it, in an environment of their own
