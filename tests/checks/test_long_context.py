@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from modelctl.checks.long_context import CHECK, LongContextLimits, lengths_to_tr
 from modelctl.errors import CannotDecideError
 from modelctl.model.release import Serving
 from modelctl.serving.engine import EngineRefusedError
-from modelctl.serving.memory import MemorySource
+from modelctl.serving.memory import MemorySource, MemoryWatch
 from tests.support.engine import FaultEngine, fault_engine
 from tests.support.models import embedding_model, tiny_llama
 from tests.support.progress import Notes
@@ -175,7 +176,8 @@ def test_memory_that_grows_with_the_length_is_warned_of(monkeypatch: pytest.Monk
     readings = iter([1000, 1000, 1050, 1200])
     used = MemorySource(name="a test", read=lambda: next(readings) << 20)
     monkeypatch.setattr("modelctl.checks.long_context.memory_source", lambda _: used)
-    monkeypatch.setattr("modelctl.serving.memory._INTERVAL_S", 600.0)
+    only_when_asked = partial(MemoryWatch, interval_s=600.0)
+    monkeypatch.setattr("modelctl.checks.long_context.MemoryWatch", only_when_asked)
     seen = run()
     assert rules(seen) == []
     assert measured(seen, "memory-peak") == 1200
