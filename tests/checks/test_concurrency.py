@@ -19,7 +19,7 @@ from modelctl.serving.sweep import Stage
 from modelctl.serving.sweep_record import SweepRecord
 from modelctl.serving.sweep_run import SweepResult
 from tests.support.engine import FaultEngine, Faults, fault_engine
-from tests.support.models import embedding_model, tiny_llama
+from tests.support.models import embedding_model, picture_model, tiny_llama
 from tests.support.stress import KeptEvidence, measured, observe, reasons, rules
 
 LIMITS = ConcurrencyLimits(
@@ -326,3 +326,41 @@ def test_an_engine_that_cannot_load_the_model_is_a_finding(tmp_path: Path, model
 def test_production_numbers_are_the_defaults() -> None:
     limits = ConcurrencyLimits()
     assert (limits.streams, limits.duration_s, limits.max_waiting, limits.require_gpu) == (100, 1800, 5, True)
+
+
+def test_a_vision_language_model_gets_pictures_where_the_policy_asks(tmp_path: Path) -> None:
+    model = picture_model(tmp_path / "m", max_positions=512)
+    limits = CODES.model_copy(update={"images": True, "sweep_streams": (1, 2), "sweep_seconds": 0.3, "sweep_rounds": 1})
+    with FaultEngine(tmp_path) as engine:
+        seen = observe(CHECK, limits, engine.endpoint, model=model, serving=SERVING, cache=tmp_path / "cache")
+        chats = [body["messages"][0]["content"] for body in engine.requests if "messages" in body]
+    assert (rules(seen), reasons(seen)) == ([], "")
+    assert measured(seen, "image-tokens") == 16
+    assert (
+        measured(seen, "kv-blocks-needed") == 8 * 6
+    )  # 64 of text, 16 of the picture, 16 of answer: 96 in blocks of 16
+    pictures = [parts[0]["image_url"]["url"] for parts in chats if isinstance(parts, list)]
+    assert len(set(pictures)) > 8
+    assert len(pictures) > 0.9 * len(chats) - 5  # the question and two samples of text go without
+    assert measured(seen, "mixed-up-answers") == 0
+
+
+@pytest.mark.parametrize(("images", "asked"), [(False, "prompt"), (True, "messages")])
+def test_pictures_are_the_policys_choice(tmp_path: Path, images: bool, asked: str) -> None:
+    model = picture_model(tmp_path / "m", max_positions=512)
+    with FaultEngine(tmp_path) as engine:
+        observe(CHECK, LIMITS.model_copy(update={"images": images}), engine.endpoint, model=model, serving=SERVING)
+    assert asked in engine.requests[-1]
+
+
+def test_a_model_without_eyes_gets_no_picture(tmp_path: Path, model: Path) -> None:
+    with FaultEngine(tmp_path) as engine:
+        observe(CHECK, LIMITS.model_copy(update={"images": True}), engine.endpoint, model=model, serving=SERVING)
+    assert all("messages" not in body for body in engine.requests)
+
+
+def test_an_engine_that_drops_pictures_decides_nothing(tmp_path: Path) -> None:
+    model = picture_model(tmp_path / "m", max_positions=512)
+    limits = LIMITS.model_copy(update={"images": True})
+    with fault_engine(tmp_path, drops_images=True) as engine, pytest.raises(CannotDecideError, match="it is dropped"):
+        observe(CHECK, limits, engine.endpoint, model=model, serving=SERVING)

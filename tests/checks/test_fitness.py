@@ -60,6 +60,17 @@ def test_one_fitting_kind_is_enough() -> None:
     assert does_not_fit("quantization", [kind("vision-language"), kind("lora-adapter")]) is not None
 
 
+@pytest.mark.parametrize("check", ["long-context", "concurrency"])
+def test_an_adapter_is_served_on_a_base_that_can_be(check: str) -> None:
+    adapter = [kind("lora-adapter")]
+    without = does_not_fit(check, adapter)
+    assert without == "an adapter is served on its base, and the release names none (spec.base)"
+    assert does_not_fit(check, adapter, base=[kind("causal-lm")]) is None
+    of_gguf = does_not_fit(check, adapter, base=[kind("gguf")])
+    assert of_gguf is not None
+    assert of_gguf.startswith("of the adapter's base: ")
+
+
 def test_the_documents_say_the_same() -> None:
     text = (Path(__file__).parents[2] / "docs" / "checks.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([a-z-]+)` \|.*\|([^|]*)\|$", text, re.MULTILINE))

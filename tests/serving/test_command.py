@@ -7,8 +7,11 @@ import pytest
 
 from modelctl.errors import CannotDecideError
 from modelctl.model.release import Serving
+from modelctl.model.tree import scan_tree
+from modelctl.serving.adapters import served_adapter
 from modelctl.serving.command import engine_command, engine_flags, flags_in_force
 from modelctl.settings import Engine
+from tests.support.models import tiny_llama, tiny_lora
 
 MODEL = Path("/models/with space")
 SOCKET = Path("/tmp/x/s")
@@ -34,12 +37,27 @@ def test_every_flag_is_explicit_and_gpu_flags_need_a_gpu() -> None:
         "--max-num-seqs": "64",
         "--max-num-batched-tokens": "8192",
         "--tensor-parallel-size": "2",
+        "--block-size": "128",
         "--generation-config": "vllm",
         "--seed": "0",
         "--max-model-len": "4096",
     }
     with_gpu = engine_flags(serving, socket=SOCKET, gpu=True)
     assert with_gpu["--gpu-memory-utilization"] == "0.9"
+    assert with_gpu["--block-size"] == "16"
+    stated = engine_flags(serving.model_copy(update={"block_size": 64}), socket=SOCKET, gpu=True)
+    assert stated["--block-size"] == "64"
+
+
+def test_an_adapter_is_a_module_of_its_base(tmp_path: Path) -> None:
+    tree, base = scan_tree(tiny_lora(tmp_path / "adapter", rank=12)), scan_tree(tiny_llama(tmp_path / "base"))
+    flags = engine_flags(Serving(), socket=SOCKET, gpu=False, adapter=served_adapter(tree, base))
+    words = engine_command(Engine(command=f"{sys.executable} serve"), base.root, flags)
+    line = " ".join(words[2:])
+    assert line.startswith(f"{base.root} --served-model-name modelctl-base ")
+    assert line.endswith(
+        f" --enable-lora --max-loras 1 --max-lora-rank 16 --lora-modules modelctl={tmp_path / 'adapter'}"
+    )
 
 
 @pytest.mark.parametrize("command", [None, "", "no-such-engine-program serve", "vllm 'serve"])

@@ -27,6 +27,7 @@ from modelctl.serving.endpoint import Endpoint
 
 WORDS = ("alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliett", "kilo", "lima")
 MODEL = "fault"
+IMAGE_TOKENS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +73,8 @@ class Faults:
     """Answers go on with the prompt of another request while more than so many run."""
     loses_over_streams: int | None = None
     """Answers do not go on with their prompt while more than so many run."""
+    drops_images: bool = False
+    """Chats are answered as if there was no picture in them."""
     never_copies: bool = False
     """No answer goes on with its prompt: a model too small for it."""
     miscounts: float = 1.0
@@ -152,6 +155,7 @@ class FaultEngine:
             app.router.add_post("/v1/embeddings", self._embeddings)
         else:
             app.router.add_post("/v1/completions", self._completions)
+            app.router.add_post("/v1/chat/completions", self._completions)
         runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.05)
         await runner.setup()
         await web.UnixSite(runner, str(self.socket)).start()
@@ -180,7 +184,8 @@ class FaultEngine:
     async def _completions(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.requests.append(body)
-        prompt = body["prompt"] if isinstance(body["prompt"], list) else self._ids(body["prompt"])
+        prompt = self._chat_ids(body["messages"]) if "messages" in body else body["prompt"]
+        prompt = prompt if isinstance(prompt, list) else self._ids(prompt)
         length = len(prompt) + body["max_tokens"]
         refused = await self._refused(length)
         if refused is not None:
@@ -196,6 +201,18 @@ class FaultEngine:
         finally:
             self._running.pop(key, None)
             self._prompts.pop(key, None)
+
+    def _chat_ids(self, messages: list[dict[str, Any]]) -> list[int]:
+        """The tokens of a chat: its words, and `IMAGE_TOKENS` for a picture."""
+        ids: list[int] = []
+        for message in messages:
+            content = message["content"]
+            for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+                if part["type"] == "text":
+                    ids += self._ids(part["text"])
+                elif not self.faults.drops_images:
+                    ids += self._ids("<image>") * IMAGE_TOKENS
+        return ids
 
     async def _embeddings(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -246,7 +263,11 @@ class FaultEngine:
         async def send(event: dict[str, Any]) -> None:
             await response.write(b"data: " + json.dumps(event).encode() + b"\n\n")
 
-        await send({"choices": [{"index": 0, "text": "", "finish_reason": None}]})
+        async def say(word: str, finish_reason: str | None = None) -> None:
+            said = {"delta": {"content": word}} if request.path.startswith("/v1/chat") else {"text": word}
+            await send({"choices": [{"index": 0, **said, "finish_reason": finish_reason}]})
+
+        await say("")
         copied: list[str] | None = None
         if faults.shortens_over is not None:
             answer_tokens = max(1, min(answer_tokens, faults.shortens_over - len(prompt)))
@@ -269,8 +290,8 @@ class FaultEngine:
                 word = f" {copied[number]}"
             else:
                 word = f" {WORDS[(sum(prompt[-8:]) * 7 + number * number) % len(WORDS)]}"
-            await send({"choices": [{"index": 0, "text": word, "finish_reason": None}]})
-        await send({"choices": [{"index": 0, "text": "", "finish_reason": "length"}]})
+            await say(word)
+        await say("", "length")
         if not faults.no_usage:
             await send({"choices": [], "usage": {"prompt_tokens": len(prompt), "completion_tokens": answer_tokens}})
         if not faults.no_done:

@@ -76,6 +76,41 @@ def tiny_llama(
     return folder
 
 
+def tiny_lora(folder: Path, *, base: str = "org/base", hidden: int = 64, rank: int = 4, seed: int = 0) -> Path:
+    """Write an adapter of `tiny_llama`'s query projections, strong enough to change answers, and return its folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "base_model_name_or_path": base,
+        "bias": "none",
+        "lora_alpha": 4 * rank,
+        "lora_dropout": 0.0,
+        "peft_type": "LORA",
+        "r": rank,
+        "target_modules": ["q_proj"],
+        "task_type": "CAUSAL_LM",
+    }
+    write_json(folder / "adapter_config.json", config)
+    random = np.random.default_rng(seed)
+    tensors: dict[str, Tensor] = {}
+    for layer in range(2):
+        module = f"base_model.model.model.layers.{layer}.self_attn.q_proj"
+        for half, shape in (("A", (rank, hidden)), ("B", (hidden, rank))):
+            tensors[f"{module}.lora_{half}.weight"] = ("BF16", shape, bfloat16(random.normal(0, 1, shape)))
+    write_safetensors(folder / "adapter_model.safetensors", tensors)
+    return folder
+
+
+def picture_model(folder: Path, *, max_positions: int) -> Path:
+    """A model folder whose config.json has a vision part, for engines that are not real."""
+    tiny_llama(folder, max_positions=max_positions)
+    config = json.loads((folder / "config.json").read_text())
+    vision = {"hidden_size": 8, "model_type": "clip_vision_model"}
+    write_json(
+        folder / "config.json", config | {"architectures": ["LlavaForConditionalGeneration"], "vision_config": vision}
+    )
+    return folder
+
+
 def embedding_model(folder: Path, *, max_positions: int) -> Path:
     """A model folder whose architecture has no language-model head."""
     tiny_llama(folder, max_positions=max_positions)

@@ -51,20 +51,23 @@ def observe(
     *,
     model: Path,
     serving: Serving,
+    base: Path | None = None,
     evidence: KeptEvidence | None = None,
     cache: Path | None = None,
     progress: Progress = SILENT,
 ) -> Observation:
-    """Run a stress check on a model folder and an engine; `cache` is needed by a sweep."""
+    """Run a stress check on a model folder and an engine; `base` is what an adapter is served on, and `cache` is needed
+    by a sweep."""
     tree = scan_tree(model)
     context = CheckContext(
         limits=limits,
         role="served",
         tree=tree,
-        source=Snapshot(kind="folder", description=f"folder {model}", tree=tree, upstream=None),
+        source=_snapshot(model),
         served=tree,
         quantization=None,
         baseline=None,
+        base=_snapshot(base) if base is not None else None,
         serving=serving,
         resources=EngineOnly(engine),
         evidence=evidence or KeptEvidence(),
@@ -74,6 +77,10 @@ def observe(
         root=model,
     )
     return check.run(context)
+
+
+def _snapshot(folder: Path) -> Snapshot:
+    return Snapshot(kind="folder", description=f"folder {folder}", tree=scan_tree(folder), upstream=None)
 
 
 def rules(observation: Observation) -> list[str]:

@@ -18,8 +18,10 @@ from modelctl.progress import Progress
 from modelctl.scan.clamd import Clamd
 from modelctl.services.clamd import private_clamd
 from modelctl.services.process import find, running
+from modelctl.serving.adapters import served_adapter
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.engine import attach, start_engine
+from modelctl.serving.models import choose_adapter
 from modelctl.settings import Settings
 
 ValueT = TypeVar("ValueT")
@@ -36,7 +38,7 @@ class RunResources:
         self._progress = progress
         self._stack = ExitStack()
         self._made: dict[str, object] = {}
-        self._served: tuple[Tree, Serving] | None = None
+        self._served: tuple[Tree, Serving, Tree | None] | None = None
 
     def __enter__(self) -> RunResources:
         return self
@@ -44,9 +46,9 @@ class RunResources:
     def __exit__(self, *_exception: object) -> None:
         self._stack.close()
 
-    def serve(self, tree: Tree, serving: Serving) -> None:
-        """Say what `engine` is to serve."""
-        self._served = (tree, serving)
+    def serve(self, tree: Tree, serving: Serving, base: Tree | None = None) -> None:
+        """Say what `engine` is to serve; an adapter on its `base`."""
+        self._served = (tree, serving, base)
 
     def clamd(self) -> Clamd:
         """The clamd of the settings, a running embedded one, else a private one for this run."""
@@ -67,19 +69,21 @@ class RunResources:
         return Clamd(found.address)
 
     def _engine(self) -> Endpoint:
-        if self._settings.engine.endpoint is not None:
-            return attach(self._settings.engine.endpoint, api_key=self._settings.engine.api_key)
         if self._served is None:
             raise AssertionError("serve() comes first")
-        tree, serving = self._served
+        tree, serving, base = self._served
+        if self._settings.engine.endpoint is not None:
+            running_engine = attach(self._settings.engine.endpoint, api_key=self._settings.engine.api_key)
+            return running_engine if base is None else choose_adapter(running_engine)
         return self._stack.enter_context(
             start_engine(
-                tree,
+                base or tree,
                 serving,
                 self._settings.engine,
                 sandbox=self.sandbox,
                 folder=self._evidence / "engine",
                 progress=self._progress,
+                adapter=None if base is None else served_adapter(tree, base),
             )
         )
 

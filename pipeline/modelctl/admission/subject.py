@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelctl.errors import InputError
+from modelctl.model.kinds import is_adapter, recognise
 from modelctl.model.release import (
     NAME_PATTERN,
     VERSION_PATTERN,
@@ -34,6 +35,8 @@ class Subject:
     baseline: Snapshot | None
     release: Release | None
     release_path: Path | None
+    base: Snapshot | None = None
+    """What an adapter is served on."""
 
     @property
     def serving(self) -> Serving:
@@ -104,10 +107,17 @@ def resolve_subject(repo: str, workspace: Workspace, progress: Progress, *, upst
             remedy="write source.upstream and source.upstream_revision in the release file",
         )
     progress.note(f"{repo} is understood as the release file of {release.id}")
-    baseline = release.spec.baseline
+    baseline, base = release.spec.baseline, release.spec.base
+    source = fetch_source(release.spec.source, workspace.root, workspace, progress)
+    if base is not None and not is_adapter(recognise(source.tree)):
+        raise InputError(
+            f"{path}: spec.base is for a LoRA adapter, and the source is none",
+            remedy="take 'base' out; the original to compare with is 'baseline'",
+        )
     return Subject(
-        source=fetch_source(release.spec.source, workspace.root, workspace, progress),
+        source=source,
         baseline=fetch_source(baseline, workspace.root, workspace, progress) if baseline else None,
+        base=fetch_source(base, workspace.root, workspace, progress) if base else None,
         release=release,
         release_path=path,
     )

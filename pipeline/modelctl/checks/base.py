@@ -155,6 +155,8 @@ class CheckContext(Generic[LimitsT]):
     made: Quantized | None = None
     """How the served tree was quantised, when modelctl did it."""
     baseline: Snapshot | None
+    base: Snapshot | None = None
+    """What a LoRA adapter is served on; None for everything else."""
     serving: Serving
     resources: Resources
     evidence: Evidence
@@ -165,6 +167,11 @@ class CheckContext(Generic[LimitsT]):
     """A folder kept between runs; what is in it is keyed by the digest of its inputs."""
     root: Path
     """The registry repository: files that a policy names lie below it."""
+
+    @property
+    def model(self) -> Tree:
+        """What an engine loads: the served tree, or the base of an adapter."""
+        return self.served if self.base is None else self.base.tree
 
 
 class Check(Protocol[LimitsT]):

@@ -14,9 +14,11 @@ from modelctl.checks.base import CheckContext, Coverage, Observation
 from modelctl.checks.stress.crosstalk import ALONE, judge_crosstalk, look_for_crosstalk
 from modelctl.checks.stress.figures import measure_load
 from modelctl.checks.stress.identity import measure_identity
+from modelctl.checks.stress.images import measure_image
 from modelctl.checks.stress.judge import judge_load
 from modelctl.checks.stress.knee import find_knee
 from modelctl.checks.stress.limits import LoadLimits
+from modelctl.checks.stress.on_base import judge_base
 from modelctl.checks.stress.seats import judge_size
 from modelctl.checks.stress.session import Notes, api_of, died, exact_answers, keep_evidence, refused
 from modelctl.errors import CannotDecideError
@@ -28,6 +30,7 @@ from modelctl.serving.identity import read_identity
 from modelctl.serving.load import LoadPlan, LoadResult, Tick, run_load
 from modelctl.serving.load_bar import LoadBar, answered
 from modelctl.serving.metrics import fetch_metrics
+from modelctl.serving.prompting import prompts_for
 from modelctl.serving.prompts import PromptMaker, prompt_maker
 
 _SUSPECTS_TRIED = 20
@@ -47,16 +50,18 @@ class ConcurrencyCheck:
 
     def run(self, context: CheckContext[ConcurrencyLimits]) -> Observation:
         """Put the load on. Raises `CannotDecideError` when no engine can be had."""
+        notes = Notes(check=self.id)
+        if not judge_base(context, notes):
+            return notes.unstarted(unit="requests")
         try:
             endpoint = context.resources.engine()
         except EngineRefusedError as error:
-            return refused(context, self.id, error, unit="requests")
+            return refused(context, notes, error, unit="requests")
         if context.limits.require_gpu and endpoint.managed and not gpu_devices():
             raise CannotDecideError(
                 "this machine has no GPU, and the policy wants figures of the hardware that will serve",
                 remedy="run the check on a GPU runner, or name a running engine with --endpoint",
             )
-        notes = Notes(check=self.id)
         coverage, good = asyncio.run(_observe(context, endpoint, notes))
         if good is not None and context.limits.sweep_streams:
             find_knee(context, endpoint, notes, started_at=good.before.started_at if good.before else None)
@@ -71,6 +76,7 @@ async def _observe(
 ) -> tuple[Coverage, LoadResult | None]:
     """Load the engine and compare answers: how many were answered, and the load where a sweep can follow it."""
     limits = context.limits
+    api = api_of(context, images=limits.images)
     plan = LoadPlan(
         streams=limits.streams,
         duration_s=limits.duration_s,
@@ -79,16 +85,18 @@ async def _observe(
         answer_tokens=limits.answer_tokens,
         scrape_s=limits.scrape_s,
         exact_answer=exact_answers(endpoint),
-        api=api_of(context),
+        api=api,
+        image=api == "chat",
     )
     async with EngineClient(
         endpoint, silence_limit_s=limits.max_stall_s, time_limit_s=limits.request_time_limit_s
     ) as client:
         measure_identity(await read_identity(client), notes, gpu=endpoint.managed and bool(gpu_devices()))
-        judge_size(context, endpoint, await fetch_metrics(client), notes)
+        image_tokens = await measure_image(client, notes) if plan.image else 0
+        judge_size(context, endpoint, await fetch_metrics(client), notes, image_tokens=image_tokens)
         if notes.findings:
             return Coverage(unit="requests", seen=0, total=limits.streams), None
-        prompts = await prompt_maker(client, seed=limits.seed, api=plan.api)
+        prompts = await prompts_for(client, seed=limits.seed, api=plan.api)
         with context.progress.task("load", total=limits.ramp_s + limits.duration_s, unit="seconds") as task:
             result = await run_load(client, prompts, plan, on_tick=LoadBar(task, _live))
         failed = [row for row in result.rows if row.failure is not None]
@@ -105,8 +113,9 @@ async def _observe(
             return coverage, None
         if limits.code_requests:
             total = ALONE + limits.streams * limits.code_requests
+            texts = prompts if plan.api == "completions" else await prompt_maker(client, seed=limits.seed)
             with context.progress.task("cross-talk", total=total, unit="requests") as task:
-                judge_crosstalk(limits, await look_for_crosstalk(client, prompts, limits, task), notes)
+                judge_crosstalk(limits, await look_for_crosstalk(client, texts, limits, task), notes)
     return coverage, result
 
 
@@ -129,8 +138,9 @@ async def _degenerate_share(client: EngineClient, prompts: PromptMaker, result: 
     for row in tried:
         prompt = prompts.make(row.serial, result.plan.prompt_tokens)
         alone = await client.complete(
-            prompt.content, answer_tokens=result.plan.answer_tokens, exact_answer=result.plan.exact_answer
-        )
+            prompt.content, answer_tokens=result.plan.answer_tokens, exact_answer=result.plan.exact_answer,
+            serial=row.serial, api=result.plan.api, image=result.plan.image,
+        )  # fmt: skip
         only_under_load += alone.row.failure is None and not alone.row.repeats_one_token
     good = sum(row.failure is None for row in result.rows)
     return only_under_load / len(tried) * len(suspects) / good

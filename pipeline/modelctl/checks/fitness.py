@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
-from modelctl.model.kinds import Kind, KindName
+from modelctl.model.kinds import Kind, KindName, is_adapter
 
 EVERY: frozenset[KindName] = frozenset(get_args(KindName))
 _GENERATES_TEXT: frozenset[KindName] = frozenset({"causal-lm", "mixture-of-experts", "vision-language", "unknown"})
@@ -27,6 +27,8 @@ FITS: Mapping[str, frozenset[KindName]] = {
 }
 """Check → the kinds of which one is enough: an engine serves the model of config.json, whatever lies beside it."""
 
+ON_BASE = ("long-context", "concurrency")
+"""Checks that judge an adapter too, where the release names what it is served on."""
 _WHOLE = "this version serves and asks only whole models in safetensors, that write text or make vectors"
 _NEEDS: Mapping[str, str] = {
     "tokenizer": "only a tokenizer in files of its own is read, and a GGUF file keeps it inside",
@@ -36,8 +38,16 @@ _NEEDS: Mapping[str, str] = {
 }
 
 
-def does_not_fit(check_id: str, kinds: Sequence[Kind]) -> str | None:
-    """Why a check can't judge a repository of these kinds, in words; None when it can."""
+def does_not_fit(check_id: str, kinds: Sequence[Kind], *, base: Sequence[Kind] | None = None) -> str | None:
+    """Why a check can't judge a repository of these kinds, in words; None when it can.
+
+    `base` are the kinds of what an adapter is served on.
+    """
+    if check_id in ON_BASE and is_adapter(kinds):
+        if base is None:
+            return "an adapter is served on its base, and the release names none (spec.base)"
+        reason = does_not_fit(check_id, base)
+        return None if reason is None else f"of the adapter's base: {reason}"
     if any(kind.name in FITS[check_id] for kind in kinds):
         return None
     found = "; ".join(f"{kind.name} ({kind.because})" for kind in kinds)

@@ -23,6 +23,7 @@ from modelctl.checks.stress.length_verdicts import (
 )
 from modelctl.checks.stress.lengths import LengthWalk
 from modelctl.checks.stress.limits import LengthLimits
+from modelctl.checks.stress.on_base import judge_base
 from modelctl.checks.stress.over_maximum import judge_over_maximum
 from modelctl.checks.stress.session import Notes, api_of, keep_evidence, layout_of, refused, restarted
 from modelctl.errors import CannotDecideError
@@ -50,11 +51,14 @@ class LongContextCheck:
 
     def run(self, context: CheckContext[LongContextLimits]) -> Observation:
         """Send prompts of growing length. Raises `CannotDecideError` when no engine can be had."""
+        notes = Notes(check=self.id)
+        if not judge_base(context, notes):
+            return notes.unstarted(unit="lengths")
         try:
             endpoint = context.resources.engine()
         except EngineRefusedError as error:
-            return refused(context, self.id, error, unit="lengths")
-        return asyncio.run(_observe(context, endpoint))
+            return refused(context, notes, error, unit="lengths")
+        return asyncio.run(_observe(context, endpoint, notes))
 
 
 CHECK = LongContextCheck()
@@ -62,7 +66,7 @@ CHECK = LongContextCheck()
 
 def stated_maximum(context: CheckContext[LongContextLimits], endpoint: Endpoint) -> int:
     """The longest prompt plus answer that the release promises, in tokens. Raises `CannotDecideError`."""
-    stated = context.serving.max_model_len or load_config(context.served).max_position_embeddings
+    stated = context.serving.max_model_len or load_config(context.model).max_position_embeddings
     length = stated or endpoint.max_model_len
     if length is None:
         raise CannotDecideError(
@@ -83,13 +87,12 @@ def lengths_to_try(limits: LengthLimits, maximum: int, *, answer_tokens: int | N
     return tuple(sorted({min(maximum, max(shortest, int(maximum * share))) for share in limits.fractions} | {maximum}))
 
 
-async def _observe(context: CheckContext[LongContextLimits], endpoint: Endpoint) -> Observation:
+async def _observe(context: CheckContext[LongContextLimits], endpoint: Endpoint, notes: Notes) -> Observation:
     limits = context.limits
     maximum = stated_maximum(context, endpoint)
     api = api_of(context)
     answer_tokens = 0 if api == "embeddings" else limits.answer_tokens
     lengths = lengths_to_try(limits, maximum, answer_tokens=answer_tokens)
-    notes = Notes(check=CHECK.id)
     limit_s = limits.request_time_limit_s
     async with EngineClient(endpoint, silence_limit_s=limit_s, time_limit_s=limit_s) as client:
         measure_identity(await read_identity(client), notes, gpu=endpoint.managed and bool(gpu_devices()))

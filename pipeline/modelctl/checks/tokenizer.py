@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 from modelctl import worker
 from modelctl.checks.base import CheckContext, CheckLimits, Coverage, Finding, Measurement, Observation, Undecided
 from modelctl.errors import CannotDecideError, DoesNotApplyError
-from modelctl.model.kinds import recognise
+from modelctl.model.kinds import is_adapter, recognise
 from modelctl.model.tree import Tree
 from modelctl.tokenization.report import Report
 from modelctl.tokenization.worker import OLDER_FILES, Request
@@ -117,7 +117,7 @@ def _original(context: CheckContext[TokenizerLimits]) -> Tree | None:
 
 
 def _no_tokenizer(tree: Tree) -> Observation:
-    if all(kind.name == "lora-adapter" for kind in recognise(tree)):
+    if is_adapter(recognise(tree)):
         raise DoesNotApplyError("an adapter without a tokenizer of its own: it is used with that of its base")
     files = len(tree.files)
     finding = Finding(

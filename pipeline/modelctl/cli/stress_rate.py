@@ -17,8 +17,8 @@ from modelctl.serving.client import EngineClient
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.load import LoadPlan, LoadResult, run_load
 from modelctl.serving.load_bar import LoadBar
+from modelctl.serving.plan import MAX_LAG_S
 from modelctl.serving.prompting import prompts_for
-from modelctl.serving.sweep import MAX_LAG_S
 
 if TYPE_CHECKING:
     from rich.console import Console

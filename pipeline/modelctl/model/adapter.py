@@ -25,14 +25,16 @@ _EXTRAS = re.compile(r"lora_magnitude_vector|modules_to_save|(embed_tokens|wte|l
 
 
 @dataclass(kw_only=True)
-class _Pair:
+class Pair:
+    """Both halves of one module's change; None: missing."""
+
     a: TensorInfo | None = None
     b: TensorInfo | None = None
 
 
 @dataclass(kw_only=True)
 class _Halves:
-    pairs: dict[str, _Pair] = field(default_factory=dict)
+    pairs: dict[str, Pair] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
 
 
@@ -49,9 +51,14 @@ def check_adapters(tree: Tree, headers: Mapping[str, Header]) -> Iterator[Weight
             yield from _adapter(config, headers[path], path)
 
 
+def lora_pairs(header: Header) -> Mapping[str, Pair]:
+    """The pairs of an adapter's file, by module."""
+    return _sorted(header).pairs
+
+
 def _adapter(config: Mapping[str, Json], header: Header, path: str) -> Iterator[WeightProblem]:
     halves = _sorted(header)
-    ranks = _ranks(config)
+    ranks = adapter_ranks(config)
     if not halves.pairs and not header.problems:
         yield WeightProblem(path=path, kind="tensor-missing", detail="holds no LoRA pair")
     targets = config.get("target_modules")
@@ -85,7 +92,7 @@ def _sorted(header: Header) -> _Halves:
             if not _EXTRAS.search(tensor.name):
                 found.others.append(tensor.name)
         else:
-            pair = found.pairs.setdefault(half[1], _Pair())
+            pair = found.pairs.setdefault(half[1], Pair())
             if half[3] == "A":
                 pair.a = tensor
             else:
@@ -93,7 +100,8 @@ def _sorted(header: Header) -> _Halves:
     return found
 
 
-def _ranks(config: Mapping[str, Json]) -> frozenset[int]:
+def adapter_ranks(config: Mapping[str, Json]) -> frozenset[int]:
+    """Every rank that an adapter_config.json names."""
     patterns = config.get("rank_pattern")
     values = [config.get("r"), *(patterns.values() if isinstance(patterns, Mapping) else ())]
     return frozenset(value for value in values if isinstance(value, int) and not isinstance(value, bool))

@@ -8,7 +8,7 @@ architecture could generate. Nothing is guessed: what fits no rule is `unknown`,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,6 +54,11 @@ class Kind:
     because: str
     base: str | None = None
     """What an adapter was trained on, as its config names it (a Hub id or a path)."""
+
+
+def is_adapter(kinds: Sequence[Kind]) -> bool:
+    """Whether a repository is an adapter and no model that brings its own: it is served on a base."""
+    return all(kind.name == "lora-adapter" for kind in kinds)
 
 
 def recognise(tree: Tree) -> tuple[Kind, ...]:

@@ -24,6 +24,7 @@ Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 
 
 S3Uri = Annotated[str, StringConstraints(pattern=r"^s3://[^/\s]+(/.*)?$")]
+BlockSize = Literal[8, 16, 32, 64, 128, 256]
 TreeDigest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
@@ -127,6 +128,8 @@ class Serving(Document):
     """Stated maximum of prompt and answer, in tokens; None: what config.json says."""
     max_num_seqs: Annotated[int, Field(ge=1)] = 128
     max_num_batched_tokens: Annotated[int, Field(ge=16)] = 8192
+    block_size: BlockSize | None = None
+    """Tokens of a KV block. None: 16 on a GPU, 128 on a CPU, and in a rollout what the environment says."""
     tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
     gpu: Gpu = Gpu()
@@ -145,6 +148,8 @@ class ReleaseSpec(Document):
     source: Source
     baseline: Source | None = None
     """The original to compare with: of weights that are quantised already, or of a fine-tuned model."""
+    base: Source | None = None
+    """What a LoRA adapter is served on; only for an adapter, and then needed by the checks that serve it."""
     license: str | None = None
     quantization: Quantization | None = None
     serving: Serving = Serving()

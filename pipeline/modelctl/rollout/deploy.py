@@ -95,8 +95,13 @@ def roll_out(
     name, version = parse_release_id(release_id)
     environment = load_environment(root, environment_name)
     release = _published(root, name, version)
-    serving = load_release(release_folder(root, name, version) / "release.yaml").spec.serving
-    rendered = render(release, serving, environment)
+    spec = load_release(release_folder(root, name, version) / "release.yaml").spec
+    if spec.base is not None:
+        raise InputError(
+            f"{release_id} is a LoRA adapter, which no engine serves by itself",
+            remedy="roll out its base, with the adapter among the engine's own arguments (--lora-modules)",
+        )
+    rendered = render(release, spec.serving, environment)
 
     target = environments_folder(root) / environment_name / name
     first = not (target / ROLLOUT_FILE).exists()

@@ -14,6 +14,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from modelctl.documents import Document, load_document, nearest
 from modelctl.errors import InputError
+from modelctl.model.release import BlockSize
 
 DNS_LABEL = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 DnsLabel = Annotated[str, StringConstraints(pattern=DNS_LABEL)]
@@ -85,7 +86,7 @@ class EnvironmentEngine(Document):
     image: ImageByDigest | None = None
     """Replaces the image that the release names."""
     command: tuple[str, ...] = ("vllm", "serve")
-    block_size: Literal[8, 16, 32, 64, 128, 256] = 16
+    block_size: BlockSize = 16
     """Tokens in one block of the KV cache."""
     cpu: Quantity = "8"
     memory: Quantity = "64Gi"

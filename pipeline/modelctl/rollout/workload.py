@@ -91,7 +91,7 @@ def engine_arguments(release: ServedRelease, serving: Serving, environment: Envi
         "--max-num-seqs": serving.max_num_seqs,
         "--max-num-batched-tokens": serving.max_num_batched_tokens,
         "--tensor-parallel-size": serving.tensor_parallel_size,
-        "--block-size": environment.engine.block_size,
+        "--block-size": serving.block_size or environment.engine.block_size,
         "--shutdown-timeout": environment.engine.shutdown_timeout_s,
     }
     if gpus_per_replica(serving, environment):

@@ -12,9 +12,16 @@ from pathlib import Path
 
 from modelctl.errors import CannotDecideError
 from modelctl.model.release import Serving
+from modelctl.serving.adapters import ServedAdapter
 from modelctl.settings import Engine
 
 SERVED_NAME = "modelctl"
+BASE_NAME = "modelctl-base"
+"""What an adapter's base is called; the adapter has `SERVED_NAME`."""
+BLOCK_SIZES = {"gpu": 16, "cpu": 128}
+"""Tokens of a KV block where the release does not say: what a rollout has on a GPU, and vLLM's own on a CPU."""
+_SWITCHES = ("--enable-lora",)
+"""Flags without a value."""
 SET_COMMAND = (
     "set engine.command in modelctl.yaml, MODELCTL_ENGINE_COMMAND or --engine to the command that serves a folder, "
     "for example 'vllm serve'; or name a running engine with --endpoint"
@@ -26,14 +33,15 @@ def gpu_devices() -> tuple[Path, ...]:
     return tuple(sorted(Path("/dev").glob("nvidia[0-9]*")))
 
 
-def engine_flags(serving: Serving, *, socket: Path, gpu: bool) -> dict[str, str]:
+def engine_flags(serving: Serving, *, socket: Path, gpu: bool, adapter: ServedAdapter | None = None) -> dict[str, str]:
     """Every flag that the release's serving section decides, and those that keep a measurement honest."""
     flags = {
-        "--served-model-name": SERVED_NAME,
+        "--served-model-name": BASE_NAME if adapter else SERVED_NAME,
         "--uds": str(socket),
         "--max-num-seqs": str(serving.max_num_seqs),
         "--max-num-batched-tokens": str(serving.max_num_batched_tokens),
         "--tensor-parallel-size": str(serving.tensor_parallel_size),
+        "--block-size": str(serving.block_size or BLOCK_SIZES["gpu" if gpu else "cpu"]),
         # The model's own generation_config.json would change sampling behind the check's back.
         "--generation-config": "vllm",
         "--seed": "0",
@@ -42,6 +50,13 @@ def engine_flags(serving: Serving, *, socket: Path, gpu: bool) -> dict[str, str]
         flags["--max-model-len"] = str(serving.max_model_len)
     if gpu:
         flags["--gpu-memory-utilization"] = str(serving.gpu_memory_utilization)
+    if adapter is not None:
+        flags |= {
+            "--enable-lora": "true",
+            "--max-loras": "1",
+            "--max-lora-rank": str(adapter.max_rank),
+            "--lora-modules": f"{SERVED_NAME}={adapter.folder}",
+        }
     return flags
 
 
@@ -62,7 +77,7 @@ def engine_command(settings: Engine, model: Path, flags: Mapping[str, str]) -> l
     rest = [word.replace("{model}", str(model)) for word in words[1:]]
     if not any("{model}" in word for word in words):
         rest.append(str(model))
-    given = [part for flag, value in flags.items() for part in (flag, value)]
+    given = [part for flag, value in flags.items() for part in ((flag,) if flag in _SWITCHES else (flag, value))]
     return [program, *rest, *given, *settings.args]
 
 

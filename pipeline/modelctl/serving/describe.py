@@ -7,25 +7,32 @@ from dataclasses import replace
 from modelctl.errors import CannotDecideError
 from modelctl.serving.client import EngineClient
 from modelctl.serving.endpoint import Endpoint
+from modelctl.serving.models import listed_models
 
 _ANSWER_TIMEOUT_S = 30.0
 
 
+class NoSuchModelError(CannotDecideError):
+    """The engine answers and does not serve the model that was wanted."""
+
+
 async def describe(endpoint: Endpoint) -> Endpoint:
-    """The endpoint with what the engine says of itself filled in. Raises `CannotDecideError`."""
+    """The endpoint with what the engine says of itself filled in; a model that it names already must be there, else
+    the first is taken. Raises `CannotDecideError`."""
     async with EngineClient(endpoint, silence_limit_s=_ANSWER_TIMEOUT_S, time_limit_s=_ANSWER_TIMEOUT_S) as client:
-        models = await client.get_json("/v1/models")
-        data = models.get("data") if isinstance(models, dict) else None
-        first = data[0] if isinstance(data, list) and data else None
-        if not isinstance(first, dict) or not isinstance(first.get("id"), str):
-            raise CannotDecideError(
-                f"{endpoint.base_url}/v1/models lists no model", remedy="is this an OpenAI-compatible server?"
+        models = await listed_models(client)
+        name = endpoint.model or models[0].name
+        chosen = next((model for model in models if model.name == name), None)
+        if chosen is None:
+            raise NoSuchModelError(
+                f"{endpoint.base_url} serves no model '{name}'",
+                remedy=f"it serves {', '.join(model.name for model in models)}",
             )
-        length = first.get("max_model_len")
+        # An adapter's own entry has no length: it is its base's.
         return replace(
             endpoint,
-            model=first["id"],
-            max_model_len=length if isinstance(length, int) else None,
+            model=name,
+            max_model_len=chosen.max_model_len or models[0].max_model_len,
             version=await _version(client),
         )
 

@@ -23,9 +23,10 @@ from modelctl.isolation import Child, Sandbox, end, resident_bytes
 from modelctl.model.release import Serving
 from modelctl.model.tree import Tree
 from modelctl.progress import Progress, Task
+from modelctl.serving.adapters import ServedAdapter
 from modelctl.serving.client import EngineClient
-from modelctl.serving.command import engine_command, engine_flags, flags_in_force, gpu_devices
-from modelctl.serving.describe import describe
+from modelctl.serving.command import SERVED_NAME, engine_command, engine_flags, flags_in_force, gpu_devices
+from modelctl.serving.describe import NoSuchModelError, describe
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.engine_log import blames_machine, last_errors
 from modelctl.serving.named_files import named_files
@@ -55,9 +56,17 @@ class EngineRefusedError(CannotDecideError):
 
 @contextmanager
 def start_engine(
-    tree: Tree, serving: Serving, settings: Engine, *, sandbox: Sandbox, folder: Path, progress: Progress
+    tree: Tree,
+    serving: Serving,
+    settings: Engine,
+    *,
+    sandbox: Sandbox,
+    folder: Path,
+    progress: Progress,
+    adapter: ServedAdapter | None = None,
 ) -> Iterator[Endpoint]:
-    """An engine that serves `tree`, for the time of a `with` block; its log is `folder/engine.log`.
+    """An engine that serves `tree`, for the time of a `with` block; its log is `folder/engine.log`. With an `adapter`
+    the tree is its base, and the endpoint's model is the adapter.
 
     Raises `EngineRefusedError` when it ended by itself while loading the model, `CannotDecideError` when it can't be
     started here or is not ready in time. It is ended on every way out, Ctrl-C included.
@@ -65,10 +74,10 @@ def start_engine(
     gpu = bool(gpu_devices())
     with tempfile.TemporaryDirectory(prefix="mctl-", dir=_short_folder()) as run:
         socket = Path(run) / "s"
-        flags = engine_flags(serving, socket=socket, gpu=gpu)
+        flags = engine_flags(serving, socket=socket, gpu=gpu, adapter=adapter)
         child = Child(
             argv=engine_command(settings, tree.root, flags),
-            readable=(*tree.folders, *named_files(settings)),
+            readable=(*tree.folders, *(adapter.tree.folders if adapter else ()), *named_files(settings)),
             writable=[Path(run)],
             env={"VLLM_NO_USAGE_STATS": "1", **settings.env},
             devices=gpu,
@@ -78,7 +87,9 @@ def start_engine(
         try:
             process = keeper.start()
             with progress.task("start the engine", total=None, unit="seconds") as task:
-                endpoint = _wait_until_ready(keeper, socket, timeout_s=settings.start_timeout_s, task=task)
+                endpoint = _wait_until_ready(
+                    keeper, socket, SERVED_NAME if adapter else "", timeout_s=settings.start_timeout_s, task=task
+                )
             yield replace(
                 endpoint,
                 managed=True,
@@ -162,14 +173,14 @@ class _Keeper:
                 end(self._process, grace_s=1.0)
 
 
-def _wait_until_ready(keeper: _Keeper, socket: Path, *, timeout_s: float, task: Task) -> Endpoint:
+def _wait_until_ready(keeper: _Keeper, socket: Path, model: str, *, timeout_s: float, task: Task) -> Endpoint:
     begin = before = time.monotonic()
     failures: list[str] = []
     while True:
         if keeper.returncode() is not None:
             raise _ended(keeper)
         if socket.exists():
-            answered = asyncio.run(_first_answer(socket))
+            answered = asyncio.run(_first_answer(socket, model))
             if isinstance(answered, Endpoint):
                 return answered
             if answered is not None:
@@ -190,10 +201,13 @@ def _wait_until_ready(keeper: _Keeper, socket: Path, *, timeout_s: float, task: 
         time.sleep(_POLL_S)
 
 
-async def _first_answer(socket: Path) -> Endpoint | str | None:
-    """The endpoint once it completed a prompt, why it did not, or None when it does not even list its model."""
+async def _first_answer(socket: Path, model: str) -> Endpoint | str | None:
+    """The endpoint once it completed a prompt, why it did not, or None when it does not even list its models. `model`
+    is the one to ask; empty: its first."""
     try:
-        endpoint = await describe(Endpoint(base_url="http://engine", model="", max_model_len=None, socket=socket))
+        endpoint = await describe(Endpoint(base_url="http://engine", model=model, max_model_len=None, socket=socket))
+    except NoSuchModelError as error:
+        return error.message
     except CannotDecideError:
         return None
     limit = _FIRST_ANSWER_LIMIT_S

@@ -9,6 +9,10 @@ from typing import Literal
 
 from modelctl.serving.bodies import Api
 
+MAX_LAG_S = 0.25
+"""Lateness of the client's event loop (p99) from which on its times do not count."""
+MIN_ACHIEVED = 0.9
+"""Share of the streams that the client must have kept busy."""
 STREAMS_A_PROCESS = 256
 """Closed loop: streams that one process drives."""
 TOKENS_A_PROCESS = 8000

@@ -14,12 +14,9 @@ from modelctl.serving.bodies import Api
 from modelctl.serving.client import EngineClient
 from modelctl.serving.load import LoadPlan, LoadResult, Tick, run_load
 from modelctl.serving.metrics import EngineMetrics
+from modelctl.serving.plan import MAX_LAG_S, MIN_ACHIEVED
 from modelctl.serving.prompts import PromptMaker
 
-MAX_LAG_S = 0.25
-"""Lateness of the client's event loop (p99) from which on its times do not count."""
-MIN_ACHIEVED = 0.9
-"""Share of the streams that the client must have kept busy."""
 _SERIALS_A_STAGE = 100_000
 """Prompts that one stage can use before it would repeat those of the next."""
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from modelctl.checks.base import CheckContext, Scalar
 from modelctl.checks.stress.limits import LoadLimits, LoadLimitsT
-from modelctl.checks.stress.session import Notes, exact_answers
+from modelctl.checks.stress.session import Notes, api_of, exact_answers
 from modelctl.errors import CannotDecideError
+from modelctl.serving.bodies import Api
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.sweep import SweepPlan
 from modelctl.serving.sweep_record import ABOUT_NAME, STAGES_NAME, SweepRecord
@@ -28,8 +29,8 @@ _OWN_FLAGS = ("--uds", "--port", "--host")
 """Where an engine listens says nothing of how fast it is."""
 
 
-def sweep_plan(limits: LoadLimits, endpoint: Endpoint) -> SweepPlan:
-    """The policy's sweep."""
+def sweep_plan(limits: LoadLimits, endpoint: Endpoint, api: Api = "completions") -> SweepPlan:
+    """The policy's sweep, by the interface of its load."""
     return SweepPlan(
         streams=tuple(sorted(set(limits.sweep_streams))),
         repeats=limits.sweep_rounds,
@@ -40,6 +41,8 @@ def sweep_plan(limits: LoadLimits, endpoint: Endpoint) -> SweepPlan:
         scrape_s=min(limits.scrape_s, limits.sweep_seconds / 5),
         exact_answer=exact_answers(endpoint),
         seed=limits.seed,
+        api=api,
+        image=api == "chat",
     )
 
 
@@ -62,7 +65,7 @@ def find_knee(
     context: CheckContext[LoadLimitsT], endpoint: Endpoint, notes: Notes, *, started_at: float | None
 ) -> None:
     """Run the sweep, add its figures, and keep its rows. What can't be measured is undecided."""
-    plan = sweep_plan(context.limits, endpoint)
+    plan = sweep_plan(context.limits, endpoint, api_of(context, images=context.limits.images))
     record = SweepRecord(folder=record_folder(context, endpoint, plan, started_at))
     earlier = len(record.stages())
     try:

@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 from pydantic import Field
 
 from modelctl.checks.base import CheckLimits
+from modelctl.serving.plan import MAX_LAG_S, MIN_ACHIEVED
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Streams = Annotated[int, Field(ge=1)]
@@ -23,6 +24,8 @@ class LoadLimits(CheckLimits):
     """Time over which the streams start, since a burst queues with good reason."""
     prompt_tokens: Annotated[int, Field(ge=16)] = 1024
     answer_tokens: Annotated[int, Field(ge=8)] = 256
+    images: bool = False
+    """Whether a vision-language model gets a small picture of ours with every prompt, as a chat; False: text alone."""
     max_waiting: Annotated[int, Field(ge=1)] = 5
     """Waiting requests must stay under this at every reading after the ramp."""
     max_failed: Annotated[int, Field(ge=0)] = 0
@@ -35,9 +38,9 @@ class LoadLimits(CheckLimits):
     max_tpot_p95_s: Annotated[float, Field(gt=0)] | None = None
     require_gpu: bool = True
     """Whether an engine that modelctl starts must have a GPU for its figures to count."""
-    max_client_lag_s: Annotated[float, Field(gt=0)] = 0.25
+    max_client_lag_s: Annotated[float, Field(gt=0)] = MAX_LAG_S
     """The client's event loop may be late by this (p99), else its figures do not count."""
-    min_achieved_share: Annotated[float, Field(gt=0, le=1)] = 0.9
+    min_achieved_share: Annotated[float, Field(gt=0, le=1)] = MIN_ACHIEVED
     """Share of the streams that the client must have kept busy."""
     code_requests: Annotated[int, Field(ge=0)] = 4
     """After the load each stream sends so many prompts with a code of their own, to find answers that belong to

@@ -11,14 +11,20 @@ from modelctl.serving.metrics import EngineMetrics
 
 
 def judge_size(
-    context: CheckContext[LoadLimitsT], endpoint: Endpoint, metrics: EngineMetrics | None, notes: Notes
+    context: CheckContext[LoadLimitsT],
+    endpoint: Endpoint,
+    metrics: EngineMetrics | None,
+    notes: Notes,
+    *,
+    image_tokens: int = 0,
 ) -> None:
-    """Add a finding with the arithmetic when the streams can't all be served.
+    """Add a finding with the arithmetic when the streams can't all be served; `image_tokens` are those of the picture
+    in every prompt.
 
     Raises `CannotDecideError` when one request is longer than the engine serves.
     """
     limits = context.limits
-    length = limits.prompt_tokens + (0 if api_of(context) == "embeddings" else limits.answer_tokens)
+    length = limits.prompt_tokens + image_tokens + (0 if api_of(context) == "embeddings" else limits.answer_tokens)
     maximum = endpoint.max_model_len or context.serving.max_model_len
     if maximum is not None and length > maximum:
         raise CannotDecideError(

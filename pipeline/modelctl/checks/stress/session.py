@@ -71,13 +71,21 @@ class Notes:
             tools={"engine": endpoint.version or "unknown"},
         )
 
+    def unstarted(self, *, unit: str) -> Observation:
+        """Everything, where no engine served what is judged."""
+        return Observation(
+            coverage=(Coverage(unit=unit, seen=0, total=1),),
+            findings=tuple(self.findings),
+            measurements=tuple(self.measurements),
+            warnings=tuple(self.warnings),
+        )
 
-def refused(context: CheckContext[LimitsT], check: str, error: EngineRefusedError, *, unit: str) -> Observation:
+
+def refused(context: CheckContext[LimitsT], notes: Notes, error: EngineRefusedError, *, unit: str) -> Observation:
     """An engine that can't load the served tree is a finding against it; its log is kept."""
-    notes = Notes(check=check)
     context.evidence.keep("engine.log", read_tail(error.log, _LOG_KEPT_BYTES))
     notes.find("engine-cannot-load", error.message, f"{error.remedy}; engine.log in the evidence says more")
-    return Observation(coverage=(Coverage(unit=unit, seen=0, total=1),), findings=tuple(notes.findings))
+    return notes.unstarted(unit=unit)
 
 
 def keep_evidence(
@@ -148,7 +156,7 @@ def layout_of(context: CheckContext[LimitsT], endpoint: Endpoint, block_size: in
     """The served model's KV layout as this engine keeps it. Raises `CannotDecideError` when it is not computed."""
     flag = endpoint.flags.get("--kv-cache-dtype", "auto")
     return kv_layout(
-        load_config(context.served),
+        load_config(context.model),
         block_size=block_size,
         max_num_batched_tokens=context.serving.max_num_batched_tokens,
         tensor_parallel_size=context.serving.tensor_parallel_size,
@@ -157,10 +165,13 @@ def layout_of(context: CheckContext[LimitsT], endpoint: Endpoint, block_size: in
     )
 
 
-def api_of(context: CheckContext[LimitsT]) -> Api:
-    """What a repository of this kind is asked for: an embedding model for vectors, any other for text."""
-    embeds = any(kind.name == "embedding" for kind in recognise(context.served))
-    return "embeddings" if embeds else "completions"
+def api_of(context: CheckContext[LimitsT], *, images: bool = False) -> Api:
+    """What a repository of this kind is asked for: an embedding model for vectors, any other for text. With `images` a
+    vision-language model is asked in a chat, where a picture may stand before the text."""
+    kinds = {kind.name for kind in recognise(context.model)}
+    if "embedding" in kinds:
+        return "embeddings"
+    return "chat" if images and "vision-language" in kinds else "completions"
 
 
 def exact_answers(endpoint: Endpoint) -> bool:
