@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from modelctl.accuracy import methods
-from modelctl.accuracy.evaluate import evaluate
 from modelctl.accuracy.methods import method_of, require_measurable
-from modelctl.accuracy.questions import prepare
 from modelctl.errors import CannotDecideError
-from modelctl.isolation import Sandbox
-from modelctl.model.tree import scan_tree
-from modelctl.progress import SILENT
-from tests.support.models import tiny_llama
-from tests.support.packed import awq_copy
 
 
 @pytest.fixture(autouse=True)
@@ -66,23 +58,6 @@ def test_what_can_not_be_measured_here_says_why(
         require_measurable(recipe)
 
 
-def test_a_gpu_is_enough_for_what_needs_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_gpu_is_enough_for_what_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(methods, "has_gpu", lambda: True)
     require_measurable(json.loads('{"quant_method": "fp8"}'))
-
-
-@pytest.mark.slow
-def test_awq_weights_answer_nearly_as_their_original_on_a_processor(tmp_path: Path) -> None:
-    original = tiny_llama(tmp_path / "original", layers=2, hidden=64)
-    packed = awq_copy(original, tmp_path / "packed")
-    questions = prepare(["modelctl_easy"], cache=tmp_path, progress=SILENT, time_limit_s=60, memory_limit_bytes=4 << 30)
-
-    def chosen(folder: Path) -> list[int]:
-        results = evaluate(
-            scan_tree(folder), questions, limit=100, seed=0, dtype="bfloat16", cache=tmp_path, sandbox=Sandbox(),
-            progress=SILENT, label="answer", time_limit_s=500, memory_limit_bytes=8 << 30,
-        )  # fmt: skip
-        return [document.chosen for document in results.documents]
-
-    pairs = list(zip(chosen(original), chosen(packed), strict=True))
-    assert sum(first == second for first, second in pairs) > 70, "a wrong unpacking would agree by chance only"

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from modelctl.accuracy.plan import working_dtype
 from modelctl.accuracy.quantize import Quantized, quantize
 from modelctl.errors import CannotDecideError, InputError
 from modelctl.isolation import Sandbox
-from modelctl.model.config import load_config
 from modelctl.model.release import Quantization
 from modelctl.model.safetensors import read_header
 from modelctl.model.tree import Tree, scan_tree
@@ -58,16 +56,6 @@ def test_a_group_size_that_does_not_fit_is_refused_before_any_work(tmp_path: Pat
     with pytest.raises(InputError, match="does not divide"):
         run(source, tmp_path, recipe=Quantization(group_size=128))
     assert not (tmp_path / "staging").exists()
-
-
-@pytest.mark.parametrize(
-    ("stated", "used"), [("bfloat16", "bfloat16"), ("float16", "float16"), ("float32", "bfloat16")]
-)
-def test_the_dtype_is_the_sources_where_engines_have_it(tmp_path: Path, stated: str, used: str) -> None:
-    folder = tiny_llama(tmp_path / "model")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "dtype": stated}))
-    assert working_dtype(load_config(scan_tree(folder))) == used
 
 
 def test_a_child_sees_where_links_lead(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from modelctl.accuracy.answers import Document, TextScore
 from modelctl.accuracy.evaluate import Results
 from modelctl.accuracy.pairing import evidence_lines, pair
+from modelctl.accuracy.precision import Precision
 from modelctl.checks.base import CheckContext, Observation
 from modelctl.checks.quantization import CHECK, EVIDENCE, QuantizationLimits, observe
 from modelctl.errors import CannotDecideError, DoesNotApplyError
@@ -21,6 +22,7 @@ from tests.support.models import tiny_llama
 
 LIMITS = QuantizationLimits(tasks=("modelctl_easy",), questions=1000)
 RECIPE = Quantization(group_size=64, calibration_samples=16)
+PRECISION = Precision(dtype="bfloat16", because="the model's own")
 
 
 def answers(
@@ -68,7 +70,7 @@ def answers(
 
 
 def compare(baseline: Results, candidate: Results) -> Observation:
-    return observe(baseline, candidate, pair(baseline, candidate), LIMITS, RECIPE)
+    return observe(baseline, candidate, pair(baseline, candidate), LIMITS, RECIPE, PRECISION)
 
 
 def context(folder: Path, tmp_path: Path, **changes: object) -> CheckContext[QuantizationLimits]:
@@ -110,6 +112,7 @@ def test_a_small_loss_passes_with_every_parameter_of_the_measurement() -> None:
     assert (drop.name, drop.value, drop.unit) == ("accuracy-drop", 0.2, "points")
     for name in ("tasks", "questions", "questions_digest", "seed", "fewshot", "dtype", "group_size", "exclude", "lost"):
         assert name in drop.parameters, name
+    assert (drop.parameters["dtype"], drop.parameters["dtype_because"]) == ("bfloat16", "the model's own")
     subjects = {item.parameters["subject"]: item for item in observation.measurements if item.name == "subject-change"}
     assert set(subjects) == {"capitals", "plurals"}
     assert subjects["capitals"].parameters["questions"] == 500
@@ -129,7 +132,7 @@ def test_a_drop_below_its_standard_error_decides_nothing_and_says_what_would() -
 def test_bits_per_byte_are_measured_and_judged_only_where_the_policy_says_so() -> None:
     right = [True] * 800 + [False] * 200
     pairs = pair(answers(right), answers(right, bits=150))
-    seen = observe(answers(right), answers(right, bits=150), pairs, LIMITS, RECIPE)
+    seen = observe(answers(right), answers(right, bits=150), pairs, LIMITS, RECIPE, PRECISION)
     figures = {(item.name, item.parameters.get("text")): item for item in seen.measurements}
     rise = figures["bits-per-byte-rise", None]
     assert (rise.value, rise.unit) == (0.1, "bits")
@@ -138,10 +141,10 @@ def test_bits_per_byte_are_measured_and_judged_only_where_the_policy_says_so() -
     assert seen.findings == ()
 
     strict = LIMITS.model_copy(update={"max_bits_per_byte_rise": 0.05})
-    (finding,) = observe(answers(right), answers(right, bits=150), pairs, strict, RECIPE).findings
+    (finding,) = observe(answers(right), answers(right, bits=150), pairs, strict, RECIPE, PRECISION).findings
     assert finding.rule == "quantization.bits-per-byte"
     assert "1.500 bits a byte, 0.100 more than with the original; the limit is 0.05" in finding.message
-    assert observe(answers(right), answers(right, bits=120), pairs, strict, RECIPE).findings == ()
+    assert observe(answers(right), answers(right, bits=120), pairs, strict, RECIPE, PRECISION).findings == ()
 
 
 def test_a_task_folder_lies_in_the_registry_repository(tmp_path: Path) -> None:

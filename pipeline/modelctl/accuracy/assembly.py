@@ -15,7 +15,8 @@ from pathlib import Path
 
 from modelctl.accuracy.layers import linear_layers
 from modelctl.accuracy.leaks import leaks
-from modelctl.accuracy.plan import Plan, working_dtype
+from modelctl.accuracy.plan import Plan
+from modelctl.accuracy.precision import working_dtype
 from modelctl.errors import CannotDecideError
 from modelctl.model.config import CONFIG_NAME, ModelConfig
 from modelctl.model.safetensors import read_header

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from modelctl import worker
 from modelctl.accuracy import reading
 from modelctl.accuracy.answers import Document, Kept, TextScore
+from modelctl.accuracy.precision import widened
 from modelctl.accuracy.questions import Questions, lent
 from modelctl.accuracy.sampling import PORTION
 from modelctl.accuracy.tools import MEASURING, cores, has_gpu, versions, worker_environment
@@ -27,7 +28,7 @@ from modelctl.isolation import Sandbox
 from modelctl.model.tree import Tree
 from modelctl.progress import Progress
 
-RECIPE = "2"
+RECIPE = "3"
 """Raised when the same arguments would give other answers for a reason that the key does not hold."""
 DEFAULT_BATCH_SIZE = 32
 
@@ -80,8 +81,8 @@ def evaluate(
     time_limit_s: float,
     memory_limit_bytes: int,
 ) -> Results:
-    """The model's answers to at most `limit` documents. `dtype` (bfloat16, float16) must be the same for models to be
-    compared.
+    """The model's answers to at most `limit` documents. `dtype` must be the same for models to be compared
+    (`precision.choose`).
 
     Raises `CannotDecideError` when a library is missing, the model cannot be loaded or a limit is reached.
     """
@@ -98,7 +99,7 @@ def evaluate(
         "device": "cuda" if has_gpu() else "cpu",
         "versions": dict(versions(MEASURING)),
     }
-    identity = json.dumps({"recipe": RECIPE, "portion": PORTION, **parameters}, sort_keys=True)
+    identity = json.dumps({"recipe": RECIPE, "portion": PORTION, "widen": widened(dtype), **parameters}, sort_keys=True)
     key = hashlib.sha256(identity.encode()).hexdigest()
     record = cache / "evaluations" / f"{key}.json"
     found = _remembered(record)
@@ -119,6 +120,7 @@ def evaluate(
                 "model": str(tree.root),
                 "task_folder": str(questions.task_folder) if questions.task_folder else None,
                 "threads": cores(),
+                "widen": widened(dtype),
                 "done": sorted(kept.parts),
                 "texts": [asdict(text) for text in reading.shipped_texts()],
                 **{

@@ -7,14 +7,17 @@ so that a parent that keeps it can leave those portions out of the next request 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from modelctl.accuracy import sampling, task_loading
+from modelctl.accuracy import sampling, task_loading, unpacking
+from modelctl.accuracy.methods import method_of
+from modelctl.accuracy.precision import working_dtype
 from modelctl.accuracy.reading import Text
+from modelctl.accuracy.widening import widen
+from modelctl.model.config import CONFIG_NAME, read_config
 from modelctl.worker import serve
 
 PROGRESS_STEPS = 50
@@ -54,6 +57,8 @@ def _wrap(request: Any, meter: _Meter, progress: Callable[..., None]) -> Any:
     import transformers
 
     torch.set_num_threads(request["threads"])
+    if request["widen"]:
+        widen()
     progress(describe="load the model")
     model = backend.HFLM(
         pretrained=_load_model(request),
@@ -111,12 +116,12 @@ def _load_model(request: Any) -> Any:
     import transformers
 
     dtype = getattr(torch, request["dtype"])
-    config = json.loads(Path(request["model"], "config.json").read_text(encoding="utf-8"))
-    if (config.get("quantization_config") or {}).get("quant_method") == "gptq":
-        # transformers' own GPTQ loader does not know of modules that stay unquantised and makes zeros of them.
-        from gptqmodel import GPTQModel
-
-        return GPTQModel.load(request["model"], device=request["device"], dtype=dtype, trust_remote_code=False).model
+    config = read_config(Path(request["model"], CONFIG_NAME))
+    method = None if config.quantization is None else method_of(config.quantization)
+    if method in ("gptq", "awq"):
+        load = unpacking.load_gptq if method == "gptq" else unpacking.load_awq
+        half = getattr(torch, working_dtype(config))
+        return load(request["model"], half=half, dtype=dtype, device=request["device"])
     model, told = transformers.AutoModelForCausalLM.from_pretrained(
         request["model"], dtype=dtype, trust_remote_code=False, output_loading_info=True
     )

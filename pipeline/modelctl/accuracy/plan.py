@@ -14,13 +14,14 @@ from modelctl.accuracy.calibration import CalibrationText, shipped
 from modelctl.accuracy.estimate import Estimate, duration, estimate, measured_rate
 from modelctl.accuracy.layers import LinearLayer, check_specification
 from modelctl.accuracy.methods import method_of
+from modelctl.accuracy.precision import widened, working_dtype
 from modelctl.accuracy.tools import QUANTISING, has_gpu, versions
 from modelctl.errors import InputError
 from modelctl.model.config import ModelConfig, load_config
 from modelctl.model.release import Quantization
 from modelctl.model.tree import Tree
 
-RECIPE = "2"
+RECIPE = "3"
 """Raised when the same request would give other bytes for a reason that the key does not hold."""
 
 
@@ -34,6 +35,10 @@ class Plan:
     text: CalibrationText
     chosen: tuple[LinearLayer, ...]
     sample_tokens: int
+    dtype: str
+    """Of everything that is not quantised."""
+    widen: bool
+    """Whether this machine multiplies that type in float32, having no arithmetic for it."""
     estimate: Estimate
     record: Path
     """Where it is remembered: named by the digest of all inputs."""
@@ -56,6 +61,7 @@ def plan(source: Tree, spec: Quantization, *, cache: Path, text: CalibrationText
     sample_tokens = min(spec.calibration_tokens, config.max_position_embeddings or spec.calibration_tokens)
     records = cache / "quantized"
     rate = measured_rate(records, device="cuda" if has_gpu() else "cpu")
+    dtype = working_dtype(config)
     return Plan(
         source=source,
         config=config,
@@ -63,8 +69,10 @@ def plan(source: Tree, spec: Quantization, *, cache: Path, text: CalibrationText
         text=text,
         chosen=chosen,
         sample_tokens=sample_tokens,
+        dtype=dtype,
+        widen=widened(dtype),
         estimate=estimate(source, config, spec, chosen, sample_tokens=sample_tokens, rate=rate),
-        record=records / f"{_key(source, spec, text)}.json",
+        record=records / f"{_key(source, spec, text, widen=widened(dtype))}.json",
     )
 
 
@@ -74,7 +82,7 @@ def beforehand(wanted: Plan, *, memory_limit_bytes: int | None = None) -> tuple[
     lines = [
         f"{guess.modules} matrices of {guess.layers} layers ({guess.quantized_elements / 1e6:.3g} million weights) to "
         f"{spec.bits} bits in groups of {spec.group_size}; {guess.kept_elements / 1e6:.3g} million weights stay "
-        f"{working_dtype(wanted.config)}",
+        f"{wanted.dtype}",
         f"{spec.calibration_samples} samples of {wanted.sample_tokens} tokens to calibrate with ({wanted.text.origin})",
         f"estimate: {guess.memory_bytes / 1e9:.1f} GB of memory, {guess.output_bytes / 1e9:.2f} GB of weights, "
         + (
@@ -90,13 +98,7 @@ def beforehand(wanted: Plan, *, memory_limit_bytes: int | None = None) -> tuple[
     return tuple(lines)
 
 
-def working_dtype(config: ModelConfig) -> str:
-    """The dtype of everything that is not quantised, and of both models when they are compared: float16 stays, the
-    rest is bfloat16."""
-    return "float16" if config.dtype == "float16" else "bfloat16"
-
-
-def _key(source: Tree, spec: Quantization, text: CalibrationText) -> str:
+def _key(source: Tree, spec: Quantization, text: CalibrationText, *, widen: bool) -> str:
     parts = {
         "recipe": RECIPE,
         "source": source.digest,
@@ -104,5 +106,6 @@ def _key(source: Tree, spec: Quantization, text: CalibrationText) -> str:
         "calibration": text.sha256,
         "versions": dict(versions(QUANTISING)),
         "gpu": has_gpu(),
+        "widen": widen,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

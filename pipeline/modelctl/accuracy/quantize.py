@@ -20,7 +20,7 @@ from modelctl import worker
 from modelctl.accuracy.assembly import assemble, hold_against_plan, refuse_leaks
 from modelctl.accuracy.calibration import CalibrationText, shortcomings
 from modelctl.accuracy.estimate import duration
-from modelctl.accuracy.plan import Plan, beforehand, plan, working_dtype
+from modelctl.accuracy.plan import Plan, beforehand, plan
 from modelctl.accuracy.staging import PARTIAL, Made, find, place, prune, read_made, remember, sweep
 from modelctl.accuracy.tools import QUANTISING, cores, has_gpu, versions, worker_environment
 from modelctl.errors import CannotDecideError
@@ -160,7 +160,8 @@ def _call(
                 "samples": spec.calibration_samples,
                 "sample_tokens": wanted.sample_tokens,
                 "seed": spec.seed,
-                "dtype": working_dtype(wanted.config),
+                "dtype": wanted.dtype,
+                "widen": wanted.widen,
                 "texts": wanted.text.parts,
             },
             readable=wanted.source.folders,

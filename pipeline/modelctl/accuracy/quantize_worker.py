@@ -2,17 +2,19 @@
 code.
 
 Request: `source` and `output` folders, `bits`, `group_size`, `desc_act`, `exclude`, `samples`, `sample_tokens`,
-`seed`, `dtype`, `texts`. Result: `modules` that were quantised, the `text_tokens` that there were to choose from,
-`device`, `instructions` and `peak_memory_bytes`.
+`seed`, `dtype`, `widen` (multiply half types in float32), `texts`. Result: `modules` that were quantised, the
+`text_tokens` that there were to choose from, `device`, `instructions` and `peak_memory_bytes`.
 """
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from modelctl.accuracy.widening import widen
 from modelctl.worker import serve
 
 
@@ -37,9 +39,14 @@ def quantize(request: Any, progress: Callable[..., None]) -> dict[str, object]:
     import transformers
     from gptqmodel import GPTQModel, QuantizeConfig
 
+    work = Path(request["output"], "work")
+    work.mkdir()
+    os.chdir(work)  # gptqmodel writes a log into the current folder
     seed = int(request["seed"])
     transformers.set_seed(seed)
     torch.use_deterministic_algorithms(True, warn_only=True)
+    if request["widen"]:
+        widen()
     progress(describe="load the model")
     tokenizer = transformers.AutoTokenizer.from_pretrained(request["source"])
     tokens: list[int] = []

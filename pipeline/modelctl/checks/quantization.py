@@ -17,7 +17,7 @@ from pydantic import Field
 from modelctl.accuracy.evaluate import Results, evaluate
 from modelctl.accuracy.methods import method_of, require_measurable
 from modelctl.accuracy.pairing import Pair, evidence_lines, pair
-from modelctl.accuracy.plan import working_dtype
+from modelctl.accuracy.precision import Demand, Precision, choose
 from modelctl.accuracy.questions import prepare
 from modelctl.accuracy.statistics import PairedDrop, above_chance, constant_answer, judge
 from modelctl.checks.base import (
@@ -65,6 +65,9 @@ class QuantizationLimits(CheckLimits):
     max_bits_per_byte_rise: Annotated[float, Field(gt=0)] | None = None
     """How many more bits the served model may need for a byte of the shipped texts. None: measured, and not judged."""
     fewshot: Annotated[int, Field(ge=0, le=32)] = 0
+    dtype: Demand = "auto"
+    """Of both models' numbers while they answer. `auto`: the model's own half type (bfloat16 or float16) where a GPU or
+    the processor multiplies in it, else float32, which holds the same values."""
     batch_size: Annotated[int, Field(ge=1, le=1024)] = 32
     seed: int = 0
     time_limit_s: Annotated[int, Field(ge=1)] = 14400
@@ -88,11 +91,13 @@ class QuantizationCheck:
         Raises `DoesNotApplyError` when nothing is quantised, `CannotDecideError` when there is nothing to compare with.
         """
         baseline = _baseline(context)
-        for tree in (baseline.tree, context.served):
-            recipe = load_config(tree).quantization
-            if recipe is not None:
-                require_measurable(recipe)
         limits = context.limits
+        configs = [load_config(tree) for tree in (baseline.tree, context.served)]
+        recipes = [config.quantization for config in configs if config.quantization is not None]
+        for recipe in recipes:
+            require_measurable(recipe)
+        precision = choose(limits.dtype, configs[0], recipes)
+        context.progress.note(f"both models answer in {precision.dtype}: {precision.because}")
         memory_bytes = int(limits.memory_limit_gib * (1 << 30))
         questions = prepare(
             limits.tasks,
@@ -102,7 +107,6 @@ class QuantizationCheck:
             time_limit_s=limits.time_limit_s,
             memory_limit_bytes=memory_bytes,
         )
-        dtype = working_dtype(load_config(baseline.tree))
 
         def answer(tree: Tree, label: str) -> Results:
             return evaluate(
@@ -110,7 +114,7 @@ class QuantizationCheck:
                 questions,
                 limit=limits.questions,
                 seed=limits.seed,
-                dtype=dtype,
+                dtype=precision.dtype,
                 fewshot=limits.fewshot,
                 batch_size=limits.batch_size,
                 cache=context.cache,
@@ -124,11 +128,11 @@ class QuantizationCheck:
         original = answer(baseline.tree, "answer: original")
         blind = _blind(original, limits)
         if blind:  # the other model's answers would not change that, and may take hours
-            return _undecided(original, blind)
+            return _undecided(original, blind, precision)
         quantised = answer(context.served, "answer: quantised")
         pairs = pair(original, quantised)
         context.evidence.keep(EVIDENCE, evidence_lines(pairs))
-        seen = observe(original, quantised, pairs, limits, context.quantization)
+        seen = observe(original, quantised, pairs, limits, context.quantization, precision)
         if context.made is None or context.quantization is None:
             return seen
         return seen.plus(of_making(context.made, context.quantization))
@@ -168,6 +172,7 @@ def observe(
     pairs: Sequence[Pair],
     limits: QuantizationLimits,
     quantization: Quantization | None,
+    precision: Precision,
 ) -> Observation:
     """What two sets of answers say."""
     result = judge(
@@ -189,12 +194,12 @@ def observe(
         ),
         undecided=undecided,
         warnings=_warnings(result, limits),
-        measurements=tuple(measurements(result, baseline, candidate, pairs, quantization)),
+        measurements=tuple(measurements(result, baseline, candidate, pairs, quantization, precision)),
         tools=dict(baseline.versions),
     )
 
 
-def _undecided(baseline: Results, why: tuple[Undecided, ...]) -> Observation:
+def _undecided(baseline: Results, why: tuple[Undecided, ...], precision: Precision) -> Observation:
     """What is known when only the original was asked."""
     answered = len(baseline.documents)
     parameters: dict[str, Scalar] = {
@@ -202,7 +207,8 @@ def _undecided(baseline: Results, why: tuple[Undecided, ...]) -> Observation:
         "questions": answered,
         "questions_digest": baseline.questions_digest,
         "seed": baseline.seed,
-        "dtype": baseline.dtype,
+        "dtype": precision.dtype,
+        "dtype_because": precision.because,
         "tree_digest": baseline.tree_digest,
     }
     accuracy = Measurement(name="accuracy-baseline", value=round(baseline.accuracy, 4), parameters=parameters)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from modelctl.accuracy.evaluate import Results
 from modelctl.accuracy.pairing import Pair, by_subject
+from modelctl.accuracy.precision import Precision
 from modelctl.accuracy.statistics import PairedDrop
 from modelctl.checks.base import Measurement, Scalar
 from modelctl.checks.quantization_making import recipe_parameters
@@ -18,6 +19,7 @@ def measurements(
     candidate: Results,
     pairs: Sequence[Pair],
     quantization: Quantization | None,
+    precision: Precision,
 ) -> list[Measurement]:
     """Every figure with every parameter that moves it."""
     parameters: dict[str, Scalar] = {
@@ -26,7 +28,8 @@ def measurements(
         "questions_digest": baseline.questions_digest,
         "seed": baseline.seed,
         "fewshot": baseline.fewshot,
-        "dtype": baseline.dtype,
+        "dtype": precision.dtype,
+        "dtype_because": precision.because,
         "batch_size": baseline.batch_size,
         "device": baseline.device,
         **(recipe_parameters(quantization) if quantization is not None else {}),
