@@ -64,7 +64,7 @@ def run_check(tmp_path: Path, *behaviours: Behaviour, time_limit_s: int = 30) ->
             root=tmp_path,
         )
         run.run(context, both_trees=len(behaviours) > 1)
-    return run.report(required=True)
+    return run.report(limits=CheckLimits())
 
 
 def good(context: CheckContext[CheckLimits]) -> Observation:

@@ -10,7 +10,19 @@ import pytest
 from tests.tooling.scripts import PACKAGE
 
 LAYERS = (
-    {"__init__", "errors", "progress", "documents", "settings", "isolation", "worker", "git", "files", "page"},
+    {
+        "__init__",
+        "errors",
+        "progress",
+        "documents",
+        "field_docs",
+        "settings",
+        "isolation",
+        "worker",
+        "git",
+        "files",
+        "page",
+    },
     {"services"},
     {"model"},
     {"scan", "accuracy", "serving", "sizing", "tokenization"},

@@ -15,19 +15,23 @@ from typing import Any
 from modelctl import __version__
 from modelctl.accuracy.calibration import resolve
 from modelctl.accuracy.quantize import Quantized, quantize
+from modelctl.admission.closing import close
 from modelctl.admission.evidence import EvidenceFolder
 from modelctl.admission.machine import describe_machine
-from modelctl.admission.policy import LoadedPolicy, load_policy
-from modelctl.admission.report import ModelReport, PolicyReport, Report
+from modelctl.admission.own_checks import own_check
+from modelctl.admission.policy import LoadedPolicy
+from modelctl.admission.report import LicenseReport, ModelReport, Report
 from modelctl.admission.resources import RunResources
+from modelctl.admission.rulebook import Rulebook, describe, load_rulebook
 from modelctl.admission.runner import CheckRun, now
 from modelctl.admission.scratch import scratch_folder
 from modelctl.admission.subject import Subject, resolve_subject
-from modelctl.admission.verdict import decide
+from modelctl.admission.waivers import Waivers
 from modelctl.checks import CHECK_IDS, LOADING_GATE, load_check
 from modelctl.checks.base import CheckContext, Role
 from modelctl.checks.fitness import does_not_fit
 from modelctl.errors import InputError, ModelctlError
+from modelctl.model.card import licenses_of
 from modelctl.model.config import load_config
 from modelctl.model.kinds import recognise
 from modelctl.model.tree import Tree, hash_file
@@ -42,6 +46,8 @@ class Request:
     repo: str
     workspace: Workspace
     policy: str | None = None
+    policy_ref: str | None = None
+    """A commit that policy and waivers are read from instead of the working tree."""
     checks: tuple[str, ...] = ()
     evidence_dir: Path | None = None
     upstream: str | None = None
@@ -64,13 +70,25 @@ def admit(request: Request, progress: Progress) -> Admission:
     workspace = request.workspace
     subject = resolve_subject(request.repo, workspace, progress, upstream=request.upstream)
     named = subject.release.spec.policy if subject.release else None
-    policy = load_policy(request.policy or named or workspace.settings.policy, workspace.root)
-    return judge(subject, policy, request, progress, began=began)
+    rules = load_rulebook(workspace, option=request.policy, of_release=named, ref=request.policy_ref)
+    for note in rules.notes:
+        progress.note(note)
+    return judge(subject, rules.policy, request, progress, began=began, rules=rules)
 
 
-def judge(subject: Subject, policy: LoadedPolicy, request: Request, progress: Progress, *, began: float) -> Admission:
-    """The same of a model that is at hand, by a policy that is read; `began` is the monotonic time of the start."""
+def judge(
+    subject: Subject,
+    policy: LoadedPolicy,
+    request: Request,
+    progress: Progress,
+    *,
+    began: float,
+    rules: Rulebook | None = None,
+) -> Admission:
+    """The same of a model that is at hand, by a policy that is read; waivers are those of `rules`. `began` is the
+    monotonic time of the start."""
     workspace = request.workspace
+    waivers = rules.waivers if rules else Waivers()
     evidence_dir = (request.evidence_dir or _evidence_dir(workspace, subject)).resolve()
     state = workspace.make_state()
     _make_folder(evidence_dir)
@@ -78,24 +96,17 @@ def judge(subject: Subject, policy: LoadedPolicy, request: Request, progress: Pr
         scratch_folder(state) as workdir,
         RunResources(settings=workspace.settings, state=state, evidence=evidence_dir, progress=progress) as resources,
     ):
-        run = _Run(request, subject, policy, resources, workdir, evidence_dir, progress)
+        run = _Run(request, subject, policy, waivers, resources, workdir, evidence_dir, progress)
         run.execute()
-        checks = tuple(
-            item.report(required=policy.policy.limits(item.check.id).required) for item in run.checks.values()
-        )
-        machine = describe_machine(resources.sandbox.kind)
-    decision = decide(
-        checks,
-        may_skip=frozenset(check for check in CHECK_IDS if policy.policy.limits(check).allow_skip),
-        isolation_missing=policy.policy.spec.isolation == "required" and machine.isolation == "none",
-    )
+        checks = tuple(item.report(limits=policy.policy.limits(item.check.id)) for item in run.checks.values())
+        sandbox = resources.sandbox
     source = subject.source
-    report = Report(
+    draft = Report(
         schema_version="1",
         modelctl_version=__version__,
-        verdict=decision.verdict,
-        reasons=decision.reasons,
-        partial=bool(request.checks) and set(request.checks) != set(CHECK_IDS),
+        verdict="undecided",
+        reasons=(),
+        partial=bool(request.checks) and set(request.checks) != {*CHECK_IDS, *policy.policy.spec.own_checks},
         model=ModelReport(
             release=subject.release.id if subject.release else None,
             release_sha256=hash_file(subject.release_path) if subject.release_path else None,
@@ -104,13 +115,16 @@ def judge(subject: Subject, policy: LoadedPolicy, request: Request, progress: Pr
             served_digest=run.served.digest if run.served else None,
             source_bytes=source.tree.size_bytes,
             served_bytes=run.served.size_bytes if run.served else None,
+            source_kind=source.kind,
+            license=_license(subject),
         ),
-        policy=PolicyReport(name=policy.name, digest=policy.digest, notice=policy.policy.spec.notice),
-        machine=machine,
+        policy=rules.described() if rules else describe(policy, workspace.root),
+        machine=describe_machine(sandbox.kind),
         checks=checks,
         created_at=now(),
         duration_s=round(time.monotonic() - began, 1),
     )
+    report = close(draft, policy, waivers, sandbox)
     return Admission(report=report, subject=subject, served=run.served, evidence_dir=evidence_dir)
 
 
@@ -122,14 +136,24 @@ class _Run:
         request: Request,
         subject: Subject,
         policy: LoadedPolicy,
+        waivers: Waivers,
         resources: RunResources,
         workdir: Path,
         evidence_dir: Path,
         progress: Progress,
     ) -> None:
-        selected = [check_id for check_id in CHECK_IDS if not request.checks or check_id in request.checks]
+        own = policy.policy.spec.own_checks
+        if unknown := [name for name in request.checks if name not in (*CHECK_IDS, *own)]:
+            raise InputError(
+                f"no check '{unknown[0]}': the policy {policy.name} has {', '.join((*CHECK_IDS, *own))}",
+                remedy="own checks are named in the policy's own_checks",
+            )
+        selected = [name for name in (*CHECK_IDS, *own) if not request.checks or name in request.checks]
         self.checks = {
-            check_id: CheckRun(load_check(check_id), EvidenceFolder(evidence_dir, check_id)) for check_id in selected
+            name: CheckRun(
+                own_check(name) if name in own else load_check(name), EvidenceFolder(evidence_dir, name), waivers
+            )
+            for name in selected
         }
         self.served: Tree | None = None
         self._made: Quantized | None = None
@@ -143,6 +167,7 @@ class _Run:
         release = subject.release
         self._quantization = release.spec.quantization if release else None
         self._kinds = recognise(subject.source.tree)
+        self._base_kinds = recognise(subject.base.tree) if subject.base else None
 
     def execute(self) -> None:
         """Run everything that may be run."""
@@ -172,14 +197,17 @@ class _Run:
 
     def _on_release(self, runs: Sequence[CheckRun]) -> None:
         served = self.served or self._subject.source.tree
-        self._resources.serve(served, self._subject.serving)
+        base = self._subject.base
+        self._resources.serve(served, self._subject.serving, base.tree if base else None)
         for run in filter(self._fits, runs):
             self._progress.note(f"{run.check.id}: started")
             run.run(self._context(run, "served", served), both_trees=False)
 
     def _fits(self, run: CheckRun) -> bool:
         """Whether a check can judge this kind of repository; one that can't says so in its report."""
-        reason = does_not_fit(run.check.id, self._kinds)
+        if run.check.id in self._policy.spec.own_checks:
+            return True
+        reason = does_not_fit(run.check.id, self._kinds, base=self._base_kinds)
         if reason is None:
             return True
         self._progress.note(f"{run.check.id}: does not fit this kind of repository")
@@ -259,6 +287,7 @@ class _Run:
             quantization=self._quantization,
             made=self._made,
             baseline=self._subject.baseline,
+            base=self._subject.base,
             serving=self._subject.serving,
             resources=self._resources,
             evidence=run.evidence,
@@ -267,6 +296,14 @@ class _Run:
             cache=cache,
             root=self._root,
         )
+
+
+def _license(subject: Subject) -> LicenseReport:
+    declared = subject.release.spec.license if subject.release else None
+    try:
+        return LicenseReport(names=licenses_of(subject.source.tree), declared=declared)
+    except (InputError, OSError) as error:
+        return LicenseReport(names=(), declared=declared, problem=str(error))
 
 
 def _evidence_dir(workspace: Workspace, subject: Subject) -> Path:

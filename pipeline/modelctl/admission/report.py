@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
@@ -33,6 +33,20 @@ class RawEvidence:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WaivedFinding:
+    """A finding that does not refuse, and on whose word."""
+
+    finding: Finding
+    waiver: str
+    """The waiver's file in the registry repository."""
+    reason: str
+    owner: str
+    approver: str
+    expires: str
+    """The last day on which the waiver holds, ISO 8601."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CheckReport:
     """Everything about one check."""
 
@@ -50,6 +64,22 @@ class CheckReport:
     started_at: str
     """UTC, ISO 8601."""
     duration_s: float
+    waived: tuple[WaivedFinding, ...] = ()
+    """Findings that a waiver lets stand."""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """The policy's section that the check was run under, whole."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LicenseReport:
+    """Under which licence the model says to be, in lower case."""
+
+    names: tuple[str, ...]
+    """Of the model card's front matter; empty when it names none."""
+    declared: str | None = None
+    """What the release file says."""
+    problem: str | None = None
+    """Why the card could not be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +96,9 @@ class ModelReport:
     """None when the served tree could not be made."""
     source_bytes: int
     served_bytes: int | None
+    source_kind: str | None = None
+    """`hub`, `folder`, `s3` or `dvc`."""
+    license: LicenseReport | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +109,10 @@ class PolicyReport:
     digest: str
     notice: str | None
     """What every report under this policy must say (a demonstration policy's weakness)."""
+    place: str | None = None
+    """The policy's file, and the commit that it was read from where one was named."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know of how it was chosen: a pull request that changes it is judged by the old one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +125,19 @@ class MachineReport:
     memory_bytes: int
     gpus: tuple[str, ...]
     isolation: Literal["bubblewrap", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunReport:
+    """One runner's part of a merged report."""
+
+    checks: tuple[str, ...]
+    machine: MachineReport
+    created_at: str
+    report_sha256: str
+    """sha256 of the runner's own report.json, in hex."""
+    signed_by: str | None
+    """The fingerprint of the key that signed it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +154,12 @@ class Report:
     model: ModelReport
     policy: PolicyReport
     machine: MachineReport
+    """Of a merged report: the runner whose isolation is weakest; `runs` has them all."""
     checks: tuple[CheckReport, ...]
     created_at: str
     duration_s: float
+    runs: tuple[RunReport, ...] = ()
+    """The runners whose evidence `modelctl gate` merged; empty for one admission on one machine."""
 
     @property
     def exit_code(self) -> int:

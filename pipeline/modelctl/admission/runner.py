@@ -17,9 +17,10 @@ from types import FrameType
 from typing import Any
 
 from modelctl.admission.evidence import EvidenceFolder
-from modelctl.admission.report import CheckReport
+from modelctl.admission.report import CheckReport, WaivedFinding
 from modelctl.admission.verdict import outcome_of
-from modelctl.checks.base import Check, CheckContext, Finding, Measurement, Observation, Undecided
+from modelctl.admission.waivers import Waivers
+from modelctl.checks.base import Check, CheckContext, CheckLimits, Measurement, Observation, Undecided
 from modelctl.errors import CannotDecideError, DoesNotApplyError, ModelctlError
 
 NOTHING = Observation(coverage=())
@@ -28,8 +29,10 @@ NOTHING = Observation(coverage=())
 class CheckRun:
     """One check of one admission: observations are added until `report` closes it."""
 
-    def __init__(self, check: Check[Any], evidence: EvidenceFolder) -> None:
+    def __init__(self, check: Check[Any], evidence: EvidenceFolder, waivers: Waivers | None = None) -> None:
         self.check = check
+        self._waivers = waivers or Waivers()
+        self._waived: tuple[WaivedFinding, ...] = ()
         self.observation = NOTHING
         self.evidence = evidence
         self._skipped: str | None = None
@@ -38,7 +41,7 @@ class CheckRun:
 
     @property
     def has_findings(self) -> bool:
-        """Whether it is clear already that the check failed."""
+        """Whether it is clear already that the check failed; a waived finding is none."""
         return bool(self.observation.findings)
 
     def run(self, context: CheckContext[Any], *, both_trees: bool) -> None:
@@ -46,7 +49,10 @@ class CheckRun:
         began = time.monotonic()
         with tempfile.TemporaryDirectory(dir=context.workdir, prefix=f"{self.check.id}-") as workdir:
             seen = self._guarded(dataclasses.replace(context, workdir=Path(workdir)))
-        self.observation = self.observation.plus(seen.of_tree(context.role) if both_trees else seen)
+        seen = seen.of_tree(context.role) if both_trees else seen
+        standing, waived = self._waivers.apply(seen.findings, context.tree.digest)
+        self.observation = self.observation.plus(dataclasses.replace(seen, findings=standing))
+        self._waived += waived
         self._duration_s += time.monotonic() - began
 
     def add_undecided(self, reason: str, remedy: str | None) -> None:
@@ -59,12 +65,8 @@ class CheckRun:
         """Record that the check has nothing to judge here; the policy decides whether that is enough."""
         self._skipped = reason
 
-    def add_finding(self, finding: Finding) -> None:
-        """Record a finding that was made before the check could run."""
-        self.observation = self.observation.plus(Observation(coverage=(), findings=(finding,)))
-
-    def report(self, *, required: bool) -> CheckReport:
-        """Close the check."""
+    def report(self, *, limits: CheckLimits) -> CheckReport:
+        """Close the check; `limits` is the policy's section for it."""
         seen = self.observation
         outcome = outcome_of(seen, skipped=self._skipped is not None)
         undecided = seen.undecided
@@ -73,7 +75,7 @@ class CheckRun:
         return CheckReport(
             id=self.check.id,
             outcome=outcome,
-            required=required,
+            required=limits.required,
             coverage=seen.coverage,
             findings=seen.findings,
             undecided=undecided,
@@ -84,6 +86,8 @@ class CheckRun:
             evidence=self.evidence.listing(),
             started_at=self._started_at,
             duration_s=round(self._duration_s, 3),
+            waived=self._waived,
+            limits=limits.model_dump(mode="json", by_alias=True),
         )
 
     def _guarded(self, context: CheckContext[Any]) -> Observation:

@@ -35,10 +35,15 @@ class AllowedSigner:
 
 def load_allowed_signers(path: Path) -> tuple[AllowedSigner, ...]:
     """The Ed25519 signers of a file. Raises `InputError` with file and line."""
+    return parse_allowed_signers(read_text(path), origin=str(path))
+
+
+def parse_allowed_signers(text: str, *, origin: str) -> tuple[AllowedSigner, ...]:
+    """The same of a text; `origin` names its file in errors."""
     signers = []
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
+    for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
-            signer = _signer(line, origin=f"{path}:{number}")
+            signer = _signer(line, origin=f"{origin}:{number}")
             if signer is not None:
                 signers.append(signer)
     return tuple(signers)

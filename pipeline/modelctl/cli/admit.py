@@ -12,11 +12,18 @@ from modelctl.checks import CHECK_IDS
 if TYPE_CHECKING:
     from modelctl.settings import Workspace
 
+_CHECKS = ", ".join(CHECK_IDS) + ", or an own check of the policy"
+
 
 @click.command(epilog="Exit codes: 0 admitted, 1 refused, 2 usage, 3 could not decide, 130 interrupted.")
 @click.argument("repo")
 @click.option("--policy", metavar="NAME|FILE", help="Judge by this policy instead of the release's own.")
-@click.option("--check", "checks", multiple=True, type=click.Choice(CHECK_IDS), help="Run only this check; repeatable.")
+@click.option(
+    "--policy-ref",
+    metavar="REF",
+    help="Read policy and waivers from this commit (origin/main), not from the folder here.",
+)
+@click.option("--check", "checks", multiple=True, metavar="CHECK", help=f"Run only this check; repeatable: {_CHECKS}.")
 @click.option("--upstream", metavar="ORG/NAME@COMMIT", help="Compare REPO (a mirror) with this repository's listing.")
 @click.option("--json", "json_target", metavar="FILE|-", help="Also write the report as JSON; - is stdout.")
 @click.option("--evidence-dir", type=click.Path(path_type=Path), help="Where raw evidence and report.json go.")
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 def admit(
     repo: str,
     policy: str | None,
+    policy_ref: str | None,
     checks: tuple[str, ...],
     upstream: str | None,
     json_target: str | None,
@@ -49,28 +57,26 @@ def admit(
     """
     from modelctl.admission.admit import Request
     from modelctl.admission.admit import admit as run
-    from modelctl.admission.terminal import print_report
-    from modelctl.cli.output import console, write_json
+    from modelctl.cli.output import deliver
     from modelctl.cli.progress import shown
-    from modelctl.files import write_whole
     from modelctl.settings import load_workspace
 
     workspace = load_workspace(
         Path.cwd(), options={"clamd": clamd, "engine.endpoint": endpoint, "engine.command": engine}
     )
     request = Request(
-        repo=repo, workspace=workspace, policy=policy, checks=checks, evidence_dir=evidence_dir, upstream=upstream
+        repo=repo,
+        workspace=workspace,
+        policy=policy,
+        policy_ref=policy_ref,
+        checks=checks,
+        evidence_dir=evidence_dir,
+        upstream=upstream,
     )
     with shown(quiet=quiet) as progress:
         admission = run(request, progress)
     report = admission.report
-    kept = admission.evidence_dir / "report.json"
-    write_whole(kept, report.to_json())
-    if json_target:
-        write_json(json_target, report.to_json())
-    out = console(stderr=json_target == "-")
-    print_report(report, out)
-    out.print(f"\nreport and raw evidence: {kept.parent}", style="dim")
+    out = deliver(admission, json_target, beside="raw evidence")
     release = report.model.release
     if release and (published := _published(workspace, release, report.model.served_digest)):
         out.print(published, style="bold", highlight=False)
