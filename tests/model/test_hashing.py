@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from modelctl.model import hash_worker, hashing
+from modelctl.model import hash_worker, hashing, small_files
 from modelctl.model.hash_worker import BLOCK_BYTES
 from modelctl.model.hashing import Hashed, NotHashed, hash_file, hash_files
 
@@ -31,7 +31,7 @@ def wanted(locations: list[str]) -> list[Hashed]:
 def test_every_size_in_this_process_and_in_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files_a_process: int
 ) -> None:
-    monkeypatch.setattr(hashing, "FILES_A_PROCESS", files_a_process)
+    monkeypatch.setattr(small_files, "FILES_A_PROCESS", files_a_process)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     locations = make(tmp_path)
     told: list[float] = []
@@ -47,7 +47,7 @@ def test_what_a_worker_leaves_undone_is_done_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
     (tmp_path / "worker.py").write_text(program)
-    monkeypatch.setattr(hashing, "FILES_A_PROCESS", 1)
+    monkeypatch.setattr(small_files, "FILES_A_PROCESS", 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(hash_worker, "__file__", str(tmp_path / "worker.py"))
     (tmp_path / "model").mkdir()

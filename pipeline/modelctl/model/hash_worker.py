@@ -1,8 +1,7 @@
 """sha256 of many small files, one line for each: what costs system calls rather than hashing.
 
-Python does not run system calls of two threads side by side for long, so `hashing` starts this file as a program of
-its own, once a core, when there are many files. As a program it reads locations that end in NUL from stdin, and needs
-nothing but the standard library.
+`small_files` starts this file as a program of its own, once a core, when there are many files. As a program it reads
+requests from stdin and answers each with its lines, and needs nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -11,15 +10,13 @@ import gc
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
 
 BLOCK_BYTES = 1 << 20
 READ_PLAIN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """For what was listed as a plain file, or resolved to one: what was put in its place since is not followed into."""
 LARGER = "+"
 FAILED = "!"
-LINES_AT_ONCE = 512
 
 
 def lines(locations: Iterable[bytes]) -> Iterator[str]:
@@ -40,13 +37,19 @@ def lines(locations: Iterable[bytes]) -> Iterator[str]:
             yield LARGER if larger else f"{hashlib.sha256(view[:count]).hexdigest()} {count}"
 
 
+def request(locations: Sequence[str]) -> bytes:
+    """A batch as the program reads it: how many bytes follow, then the locations with NUL between them."""
+    content = os.fsencode("\0".join(locations))
+    return b"%d\n%b" % (len(content), content)
+
+
 def main() -> None:
-    """Read all locations, then write the lines, some hundred at a time."""
+    """Answer requests until there are no more."""
     gc.disable()  # a hundred thousand texts hold no cycles to look for
-    locations = sys.stdin.buffer.read().split(b"\0")[:-1]
-    found = lines(locations)
-    while some := list(islice(found, LINES_AT_ONCE)):
-        sys.stdout.buffer.write(("\n".join(some) + "\n").encode("utf-8", "replace"))
+    while size := sys.stdin.buffer.readline():
+        locations = sys.stdin.buffer.read(int(size)).split(b"\0")
+        answer = "".join([line + "\n" for line in lines(locations)])
+        sys.stdout.buffer.write(answer.encode("utf-8", "replace"))
         sys.stdout.buffer.flush()
 
 

@@ -1,27 +1,22 @@
 """sha256 of files in bounded memory: small ones by the batch, then large ones in parallel.
 
 A block of 1 MiB is read into the same buffer again and again, which is as quick as larger ones and needs no memory for
-each. Hashing a block lets other threads run, so several large files use all cores. Small files cost system calls that
-do not, so many of them are shared out to processes.
+each. Hashing a block lets other threads run, so several large files use all cores; small ones are `small_files`' part.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from modelctl.model import hash_worker
 from modelctl.model.hash_worker import BLOCK_BYTES, FAILED, LARGER, READ_PLAIN
+from modelctl.model.small_files import SmallFiles
 
-FILES_A_PROCESS = 8192
-"""With fewer for each, starting another process takes longer than it saves."""
 MAX_HOLE_BYTES = 16 << 30
 """A file with so many bytes that are not on the disk is not read: it costs its maker nothing and the reader hours."""
 _MAX_EXTENTS = 1 << 16
@@ -60,12 +55,23 @@ def hash_file(path: Path, advance: Advance = _ignore) -> str:
         os.close(descriptor)
 
 
-def hash_files(locations: Sequence[str], *, on_bytes: Advance = _ignore, on_files: Advance = _ignore) -> list[Outcome]:
-    """The outcome for each of many plain files, in their order; the callbacks are told of bytes and of files done."""
-    cores = len(os.sched_getaffinity(0))
+def hash_files(
+    locations: Sequence[str],
+    *,
+    small: SmallFiles | None = None,
+    on_bytes: Advance = _ignore,
+    on_files: Advance = _ignore,
+) -> list[Outcome]:
+    """The outcome for each of many plain files, in their order; the callbacks are told of bytes and of files done.
+
+    `small` may have begun with the first of them.
+    """
+    if small is None:
+        with SmallFiles() as begun:
+            return hash_files(locations, small=begun, on_bytes=on_bytes, on_files=on_files)
     outcomes: list[Outcome] = []
     large: list[int] = []
-    for number, line in enumerate(_small(locations, min(cores, len(locations) // FILES_A_PROCESS), on_files)):
+    for number, line in enumerate(small.lines(locations, on_files)):
         if line[64:65] == " ":  # by far the most common: sha256 and size
             outcomes.append(Hashed._make((line[:64], int(line[65:]))))
         else:
@@ -74,51 +80,10 @@ def hash_files(locations: Sequence[str], *, on_bytes: Advance = _ignore, on_file
                 large.append(number)
     on_bytes(sum([outcome.size_bytes for outcome in outcomes if isinstance(outcome, Hashed)]))
     large.sort(key=lambda number: _size(locations[number]), reverse=True)
-    with ThreadPoolExecutor(cores) as pool:
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for number, outcome in zip(large, pool.map(lambda n: _large(locations[n], on_bytes), large), strict=True):
             outcomes[number] = outcome
     return outcomes
-
-
-def _small(locations: Sequence[str], processes: int, on_files: Advance) -> Iterator[str]:
-    """The worker's line for each file, in their order."""
-    if processes < 2:
-        yield from hash_worker.lines(map(os.fsencode, locations))
-        on_files(len(locations))
-        return
-    share = -(-len(locations) // processes)
-    parts = [locations[start : start + share] for start in range(0, len(locations), share)]
-    with ThreadPoolExecutor(processes) as pool:
-        for part in pool.map(lambda part: _in_process(part, on_files), parts):
-            yield from part
-
-
-def _in_process(locations: Sequence[str], on_files: Advance) -> list[str]:
-    """What a worker of its own writes; what it cannot do is done here."""
-    command = [sys.executable, "-I", "-S", hash_worker.__file__]
-    chunks: list[bytes] = []
-    done = 0
-    with subprocess.Popen(
-        command, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
-    ) as worker:
-        if worker.stdin is None or worker.stdout is None:
-            raise AssertionError("both are pipes")
-        try:
-            with worker.stdin as pipe:  # the worker reads all before it writes
-                waiting = memoryview(os.fsencode("\0".join(locations) + "\0"))
-                while waiting:
-                    waiting = waiting[pipe.write(waiting) :]
-        except BrokenPipeError:
-            pass  # it ended early, and its lines are missing
-        while chunk := worker.stdout.read(1 << 16):
-            chunks.append(chunk)
-            on_files(chunk.count(b"\n"))
-            done += chunk.count(b"\n")
-    lines = b"".join(chunks).decode().split("\n")[:-1]
-    if worker.returncode or len(lines) != len(locations):
-        lines = list(hash_worker.lines(map(os.fsencode, locations)))
-    on_files(len(locations) - done)
-    return lines
 
 
 def _large(location: str, advance: Advance) -> Outcome:

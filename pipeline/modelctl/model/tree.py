@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from modelctl.errors import InputError
 from modelctl.model.hashing import Hashed, hash_file, hash_files
+from modelctl.model.small_files import SmallFiles
 from modelctl.model.walk import MAX_FILES, PathProblem, walk
 from modelctl.progress import SILENT, Progress
 
@@ -52,7 +53,7 @@ class Tree:
         Paths hold no NUL, so two different lists never give the same input.
         """
         try:
-            listing = _lines(sorted(self.files, key=attrgetter("path"))).encode()  # code points sort as UTF-8 does
+            listing = _lines(sorted(self.files, key=itemgetter(0))).encode()  # code points sort as UTF-8 does
         except UnicodeEncodeError:  # names that are no UTF-8: their bytes decide
             listing = _utf8(_lines(sorted(self.files, key=lambda entry: _utf8(entry.path))))
         return DIGEST_PREFIX + hashlib.sha256(listing).hexdigest()
@@ -98,26 +99,28 @@ def scan_tree(
 
 
 def _scan(root: Path, link_roots: Sequence[Path], progress: Progress, label: str) -> Tree:
-    listing = walk(root, [path.resolve() for path in link_roots])
-    if not listing.files and not listing.problems:
-        raise InputError(
-            f"{root}: the folder is empty", remedy="name a folder with config.json and *.safetensors in it"
-        )
-    locations = [location for _, location in listing.files]
-    if len(locations) > MANY_FILES:
-        with progress.task(label, total=len(locations), unit="files") as task:
-            outcomes = hash_files(locations, on_files=task.advance)
-    else:
-        with progress.task(label, total=_total_bytes(locations), unit="bytes") as task:
-            outcomes = hash_files(locations, on_bytes=task.advance)
+    with SmallFiles() as small:
+        listing = walk(root, [path.resolve() for path in link_roots], on_folder=small.offer)
+        if not listing.paths and not listing.problems:
+            raise InputError(
+                f"{root}: the folder is empty", remedy="name a folder with config.json and *.safetensors in it"
+            )
+        if len(listing.paths) > MANY_FILES:
+            with progress.task(label, total=len(listing.paths), unit="files") as task:
+                outcomes = hash_files(listing.locations, small=small, on_files=task.advance)
+        else:
+            with progress.task(label, total=_total_bytes(listing.locations), unit="bytes") as task:
+                outcomes = hash_files(listing.locations, small=small, on_bytes=task.advance)
     files: list[FileEntry] = []
     problems = listing.problems
-    for (path, _), outcome in zip(listing.files, outcomes, strict=True):
+    for path, outcome in zip(listing.paths, outcomes, strict=True):
         if isinstance(outcome, Hashed):
             files.append(FileEntry._make((path, outcome.size_bytes, outcome.sha256)))
         else:
             kind = "sparse-giant" if outcome.sparse else "unreadable"
             problems.append(PathProblem(path=path, kind=kind, detail=outcome.detail))
+    files.sort(key=itemgetter(0))
+    problems.sort(key=lambda problem: (problem.path, problem.kind))
     return Tree(root=root, files=tuple(files), problems=tuple(problems))
 
 
@@ -134,7 +137,7 @@ def _no_search_for_cycles() -> Iterator[None]:
 
 
 def _lines(entries: Iterable[FileEntry]) -> str:
-    return "".join([f"{entry.path}\0{entry.size_bytes}\0{entry.sha256}\n" for entry in entries])
+    return "".join([f"{path}\0{size_bytes}\0{sha256}\n" for path, size_bytes, sha256 in entries])
 
 
 def _utf8(text: str) -> bytes:

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,19 +36,28 @@ class PathProblem:
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """Files as (path in the repository, where its bytes are), sorted by path, and what is no file."""
+    """The files' paths in the repository and where the bytes of each are, in the disk's order, and what is no file."""
 
-    files: list[tuple[str, str]]
+    paths: list[str]
+    locations: list[str]
     problems: list[PathProblem]
 
 
-def walk(root: Path, link_roots: Sequence[Path] = ()) -> Listing:
+def _ignore(_: Sequence[str]) -> None:
+    pass
+
+
+def walk(
+    root: Path, link_roots: Sequence[Path] = (), *, on_folder: Callable[[Sequence[str]], None] = _ignore
+) -> Listing:
     """List what is below `root`, a resolved folder. `link_roots` are other folders that links may lead into, resolved.
 
-    Raises `InputError` for more than 100,000 files or folders.
+    `on_folder` is given the locations of all files found so far after each folder. Raises `InputError` for more than
+    100,000 files or folders.
     """
     allowed = (root, *link_roots)
-    files: list[tuple[str, str]] = []
+    paths: list[str] = []
+    locations: list[str] = []
     problems: list[PathProblem] = []
     folders = [""]
     """Each with its final slash. The list grows while it is walked."""
@@ -58,7 +67,8 @@ def walk(root: Path, link_roots: Sequence[Path] = ()) -> Listing:
                 for entry in entries:
                     path = folder + entry.name
                     if entry.is_file(follow_symlinks=False) and path.isprintable():
-                        files.append((path, entry.path))
+                        paths.append(path)
+                        locations.append(entry.path)
                     elif entry.is_dir(follow_symlinks=False):
                         folders.append(path + "/")
                     else:
@@ -66,27 +76,28 @@ def walk(root: Path, link_roots: Sequence[Path] = ()) -> Listing:
                         if isinstance(found, PathProblem):
                             problems.append(found)
                         else:
-                            files.append(found)
-                    if len(files) > MAX_FILES or len(problems) > MAX_FILES or len(folders) > MAX_FILES + 1:
+                            paths.append(path)
+                            locations.append(found)
+                    if len(paths) > MAX_FILES or len(problems) > MAX_FILES or len(folders) > MAX_FILES + 1:
                         raise InputError(f"{root}: more than {MAX_FILES} files", remedy="name the model's own folder")
         except OSError as error:
             detail = f"the folder cannot be listed: {error.strerror or error}"
             problems.append(PathProblem(path=_shown(folder.rstrip("/") or "."), kind="unreadable", detail=detail))
-    files.sort()
-    problems += _case_clashes([path for path, _ in files], folders[1:])
+        on_folder(locations)
+    problems += _case_clashes(paths, folders[1:])
     problems.sort(key=lambda problem: (problem.path, problem.kind))
-    return Listing(files=files, problems=problems)
+    return Listing(paths=paths, locations=locations, problems=problems)
 
 
-def _unusual(entry: os.DirEntry[str], path: str, allowed: Sequence[Path]) -> tuple[str, str] | PathProblem:
-    """Whether what has a name with rare characters, or is neither file nor folder, is a file of the repository."""
+def _unusual(entry: os.DirEntry[str], path: str, allowed: Sequence[Path]) -> str | PathProblem:
+    """Where the bytes are of what has a name with rare characters or is neither file nor folder, or why it is no file
+    of the repository."""
     if _UNSHOWABLE.search(path):
         detail = "unprintable or undecodable name"
         return PathProblem(path=_shown(path), kind="control-characters", detail=detail)
     if entry.is_file(follow_symlinks=False):
-        return path, entry.path
-    target = _target(entry.path, path, allowed)
-    return target if isinstance(target, PathProblem) else (path, target)
+        return entry.path
+    return _target(entry.path, path, allowed)
 
 
 def _target(location: str, path: str, allowed: Iterable[Path]) -> str | PathProblem:
