@@ -38,10 +38,8 @@ def evaluate(
     modelctl evaluate ./model-4bit --against ./model --policy demo --json -
     """
     from modelctl.admission.comparison import Comparison, compare
-    from modelctl.admission.terminal import print_report
-    from modelctl.cli.output import console, write_json
+    from modelctl.cli.output import deliver
     from modelctl.cli.progress import shown
-    from modelctl.files import write_whole
     from modelctl.settings import load_workspace
 
     comparison = Comparison(
@@ -55,12 +53,5 @@ def evaluate(
     )
     with shown(quiet=quiet) as progress:
         admission = compare(comparison, progress)
-    report = admission.report
-    kept = admission.evidence_dir / "report.json"
-    write_whole(kept, report.to_json())
-    if json_target:
-        write_json(json_target, report.to_json())
-    out = console(stderr=json_target == "-")
-    print_report(report, out)
-    out.print(f"\nreport and both answers to each question: {kept.parent}", style="dim", soft_wrap=True)
-    return report.exit_code
+    deliver(admission, json_target, beside="both answers to each question")
+    return admission.report.exit_code

@@ -1,7 +1,7 @@
 """Where output goes: data to stdout, talk to stderr, colours only where a person looks.
 
 `console()` writes for people; `write_json` writes for programs, to stdout for `-`, else to a file that appears whole
-or not at all.
+or not at all; `deliver` hands over the report of an admission to both.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from modelctl.files import write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from modelctl.admission.admit import Admission
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -32,3 +34,18 @@ def write_json(target: str, text: str) -> None:
         sys.stdout.write(text)
         return
     write_whole(Path(target), text)
+
+
+def deliver(admission: Admission, json_target: str | None, *, beside: str) -> Console:
+    """Keep the report with its evidence (`beside` says what that is), write it as JSON where it is asked for, and print
+    it; returns the console that took it."""
+    from modelctl.admission.terminal import print_report
+
+    text = admission.report.to_json()
+    write_whole(admission.evidence_dir / "report.json", text)
+    if json_target:
+        write_json(json_target, text)
+    out = console(stderr=json_target == "-")
+    print_report(admission.report, out)
+    out.print(f"\nreport and {beside}: {admission.evidence_dir}", style="dim", soft_wrap=True)
+    return out
