@@ -2,177 +2,368 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import hashlib
 import os
-from collections.abc import Iterator
+import random
+import shutil
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from modelctl.errors import InputError, ModelctlError, RefusedError
-from modelctl.model.s3_client import BLOCK_BYTES
-from modelctl.model.s3_faults import StoreUnavailableError
+from modelctl.model.s3_faults import StoreError
 from modelctl.model.tree import scan_tree
-from modelctl.registry.manifest import manifest_key
-from modelctl.registry.publish import Published
+from modelctl.registry import ranged
 from modelctl.registry.pull import pull
-from modelctl.registry.records import load_record
 from modelctl.registry.store import ObjectStore
-from tests.support.publication import Proposal, propose
+from modelctl.services.process import Running, running, stop
+from modelctl.services.s3 import s3_server
+from tests.registry.conftest import a_store
+from tests.support.bucket import Placed, overwrite, place
+from tests.support.s3_proxy import Fault, s3_proxy
+from tests.support.s3_servers import ACCESS_KEY, SECRET_KEY
 
 pytestmark = pytest.mark.services
-WEIGHTS = os.urandom(3 * BLOCK_BYTES + 77)
+PART = 64 << 10
+WEIGHTS = random.Random(7).randbytes(20 * PART + 77)
+KEY = "tiny/1.0.0/w/a.safetensors"
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranged, "PART_BYTES", PART)
+    monkeypatch.setattr(ranged, "WAITS_S", (0.01, 0.01, 0.02, 0.05, 0.1))
 
 
 @pytest.fixture
-def proposal(tmp_path: Path) -> Proposal:
-    return propose(tmp_path / "repository", files={"config.json": b"{}\n", "w/a.safetensors": WEIGHTS, "w/empty": b""})
+def release(store: ObjectStore) -> Placed:
+    return place(store, {"config.json": b"{}\n", "w/a.safetensors": WEIGHTS, "w/empty": b""})
 
 
-@pytest.fixture
-def published(proposal: Proposal, store: ObjectStore) -> Published:
-    return proposal.publish(store)
-
-
-def overwrite(store: ObjectStore, key: str, content: bytes) -> None:
-    store.remove(key)
-    store.put_if_absent(key, content)
-
-
-def leftovers(folder: Path) -> list[str]:
+def hidden(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir() if path.name.startswith(".")]
 
 
-def test_the_folder_is_the_release(published: Published, store: ObjectStore, tmp_path: Path) -> None:
-    served = pull(store, "tiny", "1.0.0", tmp_path / "a" / "b")
-    assert served == published.served
-    assert scan_tree(tmp_path / "a" / "b").digest == published.served.tree_digest
-    assert leftovers(tmp_path / "a") == []
-    pull(store, "tiny", "1.0.0", tmp_path / "a" / "b")
+def test_the_folder_is_the_release(release: Placed, store: ObjectStore, tmp_path: Path) -> None:
+    done = pull(store, release.served, tmp_path / "a" / "b")
+    assert done.fetched == ("config.json", "w/a.safetensors", "w/empty")
+    assert scan_tree(tmp_path / "a" / "b").digest == release.served.tree_digest
+    assert hidden(tmp_path / "a") == []
+    again = pull(store, release.served, tmp_path / "a" / "b")
+    assert (again.fetched, again.kept) == ((), done.fetched)
     (tmp_path / "empty").mkdir()
-    pull(store, "tiny", "1.0.0", tmp_path / "empty")
+    pull(store, release.served, tmp_path / "empty")
+    assert scan_tree(tmp_path / "empty").digest == release.served.tree_digest
 
 
-def test_changed_bytes_in_the_bucket_are_refused(published: Published, store: ObjectStore, tmp_path: Path) -> None:
+def test_changed_bytes_in_the_bucket_are_refused_by_name(release: Placed, store: ObjectStore, tmp_path: Path) -> None:
     flipped = WEIGHTS[:-1] + bytes([WEIGHTS[-1] ^ 1])
     for content in (flipped, WEIGHTS[:-5], WEIGHTS + b"x" * 10):
-        overwrite(store, "tiny/1.0.0/w/a.safetensors", content)
-        with pytest.raises(RefusedError, match="is not what was published"):
-            pull(store, "tiny", "1.0.0", tmp_path / "pulled")
+        overwrite(store, KEY, content)
+        with pytest.raises(RefusedError, match=f"{KEY} .* is not what was published"):
+            pull(store, release.served, tmp_path / "pulled")
         assert not (tmp_path / "pulled").exists()
-    store.remove("tiny/1.0.0/w/a.safetensors")
+    store.remove(KEY)
     with pytest.raises(RefusedError, match="it is missing"):
-        pull(store, "tiny", "1.0.0", tmp_path / "pulled")
-    overwrite(store, "tiny/1.0.0/w/a.safetensors", WEIGHTS)
-    pull(store, "tiny", "1.0.0", tmp_path / "pulled")
-    assert leftovers(tmp_path) == []
+        pull(store, release.served, tmp_path / "pulled")
+    overwrite(store, KEY, WEIGHTS)
+    pull(store, release.served, tmp_path / "pulled")
+    assert hidden(tmp_path) == []
 
 
-def test_a_manifest_of_other_bytes_than_the_record_is_refused(
-    proposal: Proposal, published: Published, store: ObjectStore, tmp_path: Path
-) -> None:
-    record = load_record(proposal.root, "tiny", "1.0.0")
-    (proposal.root / "model" / "config.json").write_text("[]\n")
-    other = proposal.next_version("2.0.0").publish(store)
-    content = store.read(manifest_key("tiny", "2.0.0"))
-    assert content is not None
-    assert other.served.tree_digest != published.served.tree_digest
-    overwrite(store, manifest_key("tiny", "1.0.0"), content.replace(b'"2.0.0"', b'"1.0.0"'))
-    with pytest.raises(RefusedError, match="the record in git"):
-        pull(store, "tiny", "1.0.0", tmp_path / "pulled", record=record)
-    assert not (tmp_path / "pulled").exists()
+class TestWhatIsThereAlready:
+    def test_right_files_are_kept_and_the_rest_is_fetched(
+        self, release: Placed, store: ObjectStore, tmp_path: Path
+    ) -> None:
+        (tmp_path / "dir" / "w").mkdir(parents=True)
+        (tmp_path / "dir" / "w" / "a.safetensors").write_bytes(WEIGHTS)
+        inode = (tmp_path / "dir" / "w" / "a.safetensors").stat().st_ino
+        done = pull(store, release.served, tmp_path / "dir")
+        assert (done.kept, done.fetched) == (("w/a.safetensors",), ("config.json", "w/empty"))
+        assert (tmp_path / "dir" / "w" / "a.safetensors").stat().st_ino == inode
+        assert scan_tree(tmp_path / "dir").digest == release.served.tree_digest
+        assert hidden(tmp_path) == []
+
+    def test_strange_files_are_named_and_nothing_is_touched(
+        self, release: Placed, store: ObjectStore, tmp_path: Path
+    ) -> None:
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+        with pytest.raises(RefusedError, match=r"thesis\.txt; nothing was changed"):
+            pull(store, release.served, tmp_path / "mine", repair=True)
+        with pytest.raises(InputError, match="a file where a folder is wanted"):
+            pull(store, release.served, tmp_path / "mine" / "thesis.txt")
+        assert [path.name for path in tmp_path.rglob("*")] == ["mine", "thesis.txt"]
+
+    def test_changed_files_are_named_and_replaced_only_when_asked(
+        self, release: Placed, store: ObjectStore, tmp_path: Path
+    ) -> None:
+        pull(store, release.served, tmp_path / "dir")
+        (tmp_path / "dir" / "config.json").write_text("[]")
+        (tmp_path / "dir" / "w" / "empty").unlink()
+        (tmp_path / "dir" / "w" / "empty").symlink_to("/etc/hostname")
+        with pytest.raises(RefusedError, match=r"other bytes: config\.json, w/empty; nothing was changed") as caught:
+            pull(store, release.served, tmp_path / "dir")
+        assert "--repair" in str(caught.value.remedy)
+        done = pull(store, release.served, tmp_path / "dir", repair=True)
+        assert done.fetched == ("config.json", "w/empty")
+        assert scan_tree(tmp_path / "dir").digest == release.served.tree_digest
+
+    def test_a_link_or_a_mount_point_can_not_be_replaced(
+        self, release: Placed, store: ObjectStore, tmp_path: Path
+    ) -> None:
+        (tmp_path / "real").mkdir()
+        (tmp_path / "link").symlink_to("real")
+        with pytest.raises(InputError, match="a symbolic link") as caught:
+            pull(store, release.served, tmp_path / "link")
+        assert "link/model" in str(caught.value.remedy)
 
 
-def test_a_broken_connection_goes_on_in_the_middle_of_the_file(
-    published: Published, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = store.stream
-    offsets: list[int] = []
+class TestInterruptions:
+    def test_an_interrupted_download_goes_on_with_the_parts_that_are_missing(
+        self, release: Placed, store: ObjectStore, tmp_path: Path, rclone: Running, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        calls = []
+        keep = ranged.Incoming.keep
 
-    def breaking(key: str, *, offset: int = 0) -> Iterator[bytes]:
-        offsets.append(offset)
-        for number, block in enumerate(stream(key, offset=offset)):
-            if number == 1 and key.endswith("a.safetensors"):
-                raise StoreUnavailableError("the connection broke")
-            yield block
+        def interrupted(file: ranged.Incoming, number: int) -> None:
+            keep(file, number)
+            calls.append(number)
+            if len(calls) == 9:
+                raise KeyboardInterrupt
 
-    monkeypatch.setattr(store, "stream", breaking)
-    pull(store, "tiny", "1.0.0", tmp_path / "pulled")
-    assert [offset // BLOCK_BYTES for offset in offsets if offset] == [1, 2, 3]
-    assert scan_tree(tmp_path / "pulled").digest == published.served.tree_digest
+        monkeypatch.setattr(ranged.Incoming, "keep", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pull(store, release.served, tmp_path / "pulled")
+        assert not (tmp_path / "pulled").exists()
+        monkeypatch.setattr(ranged.Incoming, "keep", keep)
+        with s3_proxy(rclone.address, lambda *_: None) as proxy:
+            pull(a_store(proxy.url, bucket=store.bucket), release.served, tmp_path / "pulled")
+        assert proxy.paths.count(f"/{store.bucket}/{KEY}") <= 21 - len(calls) + 2
+        assert scan_tree(tmp_path / "pulled").digest == release.served.tree_digest
 
+    def test_leftovers_that_are_wrong_are_fetched_again(
+        self, release: Placed, store: ObjectStore, tmp_path: Path
+    ) -> None:
+        partial = tmp_path / f".pulled.{release.served.tree_digest[7:19]}.partial"
+        (partial / "files" / "w").mkdir(parents=True)
+        (partial / "parts").mkdir()
+        (partial / "files" / "config.json").write_bytes(b"longer than it should be")
+        (partial / "files" / "stranger").write_bytes(b"")
+        (partial / "files" / "w" / "empty").symlink_to("/etc/hostname")
+        file = ranged.Incoming(
+            entry=release.served.tree.by_path["w/a.safetensors"],
+            key=KEY,
+            path=partial / "files" / "w" / "a.safetensors",
+            journal=partial / "parts" / _journal_name("w/a.safetensors"),
+        )
+        file.restart()
+        for number in range(5):
+            file.keep(number)  # said to be whole, and all zero
+        file.journal.write_bytes(file.journal.read_bytes() + b"0000")
+        pull(store, release.served, tmp_path / "pulled")
+        assert scan_tree(tmp_path / "pulled").digest == release.served.tree_digest
 
-def test_an_interrupted_download_is_resumed(
-    published: Published, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = store.stream
+    def test_killed_at_twenty_points_a_rerun_ends_whole(
+        self, release: Placed, store: ObjectStore, tmp_path: Path
+    ) -> None:
+        chance = random.Random(20)
+        killed = 0
+        for _ in range(20):
+            kept = kill_after(store, release, tmp_path / "pulled", chance.randrange(1, 9))
+            if (tmp_path / "pulled").exists():  # only when it was whole
+                assert scan_tree(tmp_path / "pulled").digest == release.served.tree_digest
+                (tmp_path / "pulled").rename(tmp_path / f"whole{len(list(tmp_path.iterdir()))}")
+            killed += kept
+        assert killed >= 15
+        pull(store, release.served, tmp_path / "pulled")
+        assert scan_tree(tmp_path / "pulled").digest == release.served.tree_digest
+        assert hidden(tmp_path) == []
 
-    def interrupted(key: str, *, offset: int = 0) -> Iterator[bytes]:
-        yield next(stream(key, offset=offset))
-        if key.endswith("a.safetensors"):
-            raise KeyboardInterrupt
+    @pytest.mark.parametrize("step", range(1, 6))
+    def test_killed_while_the_folder_takes_its_place(
+        self, release: Placed, store: ObjectStore, tmp_path: Path, step: int
+    ) -> None:
+        pull(store, release.served, tmp_path / "dir")
+        (tmp_path / "dir" / "config.json").write_text("[]")
+        assert kill_after(store, release, tmp_path / "dir", step, at="place", repair=True)
+        assert not (tmp_path / "dir").exists() or (tmp_path / "dir" / "w" / "a.safetensors").is_file()
+        pull(store, release.served, tmp_path / "dir", repair=True)
+        assert scan_tree(tmp_path / "dir").digest == release.served.tree_digest
+        assert hidden(tmp_path) == []
 
-    monkeypatch.setattr(store, "stream", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        pull(store, "tiny", "1.0.0", tmp_path / "pulled")
-    assert not (tmp_path / "pulled").exists()
-    fetched: list[tuple[str, int]] = []
-
-    def watched(key: str, *, offset: int = 0) -> Iterator[bytes]:
-        fetched.append((key, offset))
-        return stream(key, offset=offset)
-
-    monkeypatch.setattr(store, "stream", watched)
-    pull(store, "tiny", "1.0.0", tmp_path / "pulled")
-    assert [item for item in fetched if item[0].startswith("tiny/")] == [("tiny/1.0.0/w/a.safetensors", BLOCK_BYTES)]
-    assert scan_tree(tmp_path / "pulled").digest == published.served.tree_digest
-
-
-def test_leftovers_that_are_wrong_are_fetched_again(published: Published, store: ObjectStore, tmp_path: Path) -> None:
-    partial = tmp_path / f".pulled.{published.served.tree_digest[7:19]}.partial"
-    (partial / "w").mkdir(parents=True)
-    (partial / "w" / "a.safetensors").write_bytes(b"wrong")
-    (partial / "config.json").write_bytes(b"longer than it should be")
-    (partial / "stranger").write_bytes(b"")
-    (partial / "w" / "empty").symlink_to("/etc/hostname")
-    pull(store, "tiny", "1.0.0", tmp_path / "pulled")
-    assert scan_tree(tmp_path / "pulled").digest == published.served.tree_digest
-
-
-def test_a_folder_in_use_is_left_alone(published: Published, store: ObjectStore, tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(RefusedError, match=r"extra: thesis\.txt"):
-        pull(store, "tiny", "1.0.0", tmp_path / "mine")
-    with pytest.raises(InputError, match="a file where a folder is wanted"):
-        pull(store, "tiny", "1.0.0", tmp_path / "mine" / "thesis.txt")
-    assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
-
-
-def test_two_downloads_into_one_place_do_not_mix(published: Published, store: ObjectStore, tmp_path: Path) -> None:
-    import fcntl
-
-    partial = tmp_path / f".pulled.{published.served.tree_digest[7:19]}.partial"
-    partial.mkdir()
-    descriptor = os.open(partial, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        with pytest.raises(ModelctlError, match="another download works"):
-            pull(store, "tiny", "1.0.0", tmp_path / "pulled")
-    finally:
-        os.close(descriptor)
-
-
-def test_a_full_disk_is_known_before_the_download(
-    published: Published, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Usage:
-        free = 1000
-
-    monkeypatch.setattr("shutil.disk_usage", lambda _: Usage)
-    with pytest.raises(ModelctlError, match="1000 are free"):
-        pull(store, "tiny", "1.0.0", tmp_path / "pulled")
+    def test_two_downloads_into_one_place_do_not_mix(self, release: Placed, store: ObjectStore, tmp_path: Path) -> None:
+        partial = tmp_path / f".pulled.{release.served.tree_digest[7:19]}.partial"
+        partial.mkdir()
+        descriptor = os.open(partial, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with pytest.raises(ModelctlError, match="another download works"):
+                pull(store, release.served, tmp_path / "pulled")
+        finally:
+            os.close(descriptor)
 
 
-def test_an_unknown_release(published: Published, store: ObjectStore, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has no manifest there"):
-        pull(store, "tiny", "9.0.0", tmp_path / "pulled")
+class TestFaults:
+    def test_slow_down_and_cut_connections_are_outlived(
+        self, release: Placed, store: ObjectStore, tmp_path: Path, rclone: Running
+    ) -> None:
+        chance = random.Random(3)
+        seen: set[tuple[str, str]] = set()
+
+        def fault(_number: int, path: str, asked: str) -> Fault | None:
+            if (path, asked) in seen:
+                return None
+            seen.add((path, asked))
+            if chance.random() < 0.5:
+                return Fault(kind="slow-down")
+            return Fault(kind="cut", after=chance.randrange(PART))
+
+        with s3_proxy(rclone.address, fault) as proxy:
+            pull(a_store(proxy.url, bucket=store.bucket), release.served, tmp_path / "pulled")
+        assert len(proxy.paths) >= 2 * 21
+        assert scan_tree(tmp_path / "pulled").digest == release.served.tree_digest
+
+    def test_a_server_that_stays_slow_is_given_up_and_what_came_is_kept(
+        self, release: Placed, store: ObjectStore, tmp_path: Path, rclone: Running
+    ) -> None:
+        def fault(number: int, _path: str, _range: str) -> Fault | None:
+            return Fault(kind="slow-down") if number >= 8 else None
+
+        with s3_proxy(rclone.address, fault) as proxy:
+            with pytest.raises(StoreError) as caught:
+                pull(a_store(proxy.url, bucket=store.bucket), release.served, tmp_path / "pulled")
+            assert caught.value.exit_code == 3
+            before = len(proxy.paths)
+            proxy.fault = lambda *_: None
+            pull(a_store(proxy.url, bucket=store.bucket), release.served, tmp_path / "pulled")
+        assert len(proxy.paths) - before < 22 - 4
+        assert scan_tree(tmp_path / "pulled").digest == release.served.tree_digest
+
+    def test_a_byte_that_changes_on_the_way_is_refused_by_name(
+        self, release: Placed, store: ObjectStore, tmp_path: Path, rclone: Running
+    ) -> None:
+        def fault(_number: int, path: str, _range: str) -> Fault | None:
+            return Fault(kind="flip", after=5) if path.endswith("a.safetensors") else None
+
+        with s3_proxy(rclone.address, fault) as proxy, pytest.raises(RefusedError, match=KEY):
+            pull(a_store(proxy.url, bucket=store.bucket), release.served, tmp_path / "pulled")
+        assert not (tmp_path / "pulled").exists()
+        pull(store, release.served, tmp_path / "pulled")
+
+    def test_a_wrong_secret_is_said_at_once(self, release: Placed, store: ObjectStore, tmp_path: Path) -> None:
+        wrong = a_store(store.server.endpoint, secret_key="wrong-secret-1", bucket=store.bucket)
+        with pytest.raises(StoreError, match="refused the access key") as caught:
+            pull(wrong, release.served, tmp_path / "pulled")
+        assert "wrong-secret-1" not in str(caught.value)
+        assert not (tmp_path / "pulled").exists()
+
+    def test_a_full_disk_is_known_before_the_download(
+        self, release: Placed, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Usage:
+            free = 1000
+
+        monkeypatch.setattr("shutil.disk_usage", lambda _: Usage)
+        with pytest.raises(ModelctlError, match="1000 are free"):
+            pull(store, release.served, tmp_path / "pulled")
+
+    def test_a_disk_that_fills_up_keeps_what_came(
+        self, release: Placed, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pwrite = os.pwrite
+        calls = []
+
+        def filling(descriptor: int, block: memoryview, offset: int) -> int:
+            calls.append(offset)
+            if len(calls) == 4:
+                return pwrite(descriptor, block[:100], offset)  # the last bytes that fit
+            if len(calls) > 4:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return pwrite(descriptor, block, offset)
+
+        monkeypatch.setattr(os, "pwrite", filling)
+        with pytest.raises(OSError, match="No space"):
+            pull(store, release.served, tmp_path / "pulled")
+        assert not (tmp_path / "pulled").exists()
+        monkeypatch.setattr(os, "pwrite", pwrite)
+        pull(store, release.served, tmp_path / "pulled")
+        assert scan_tree(tmp_path / "pulled").digest == release.served.tree_digest
+
+
+def _journal_name(path: str) -> str:
+    return hashlib.sha256(path.encode()).hexdigest()
+
+
+def kill_after(
+    store: ObjectStore, release: Placed, folder: Path, steps: int, *, at: str = "any", repair: bool = False
+) -> bool:
+    """Pull in a child that kills itself before its step number `steps`; whether it did."""
+    child = os.fork()
+    if child == 0:
+        try:
+            _die(steps, at)
+            pull(a_store(store.server.endpoint, bucket=store.bucket), release.served, folder, repair=repair)
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -9
+
+
+def _die(steps: int, at: str) -> None:
+    left = [steps]
+
+    def counted(owner: object, name: str) -> None:
+        original = getattr(owner, name)
+
+        def call(*arguments: object, **options: object) -> object:
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), 9)
+            return original(*arguments, **options)
+
+        setattr(owner, name, call)
+
+    counted(Path, "rename")
+    counted(shutil, "rmtree")
+    if at == "any":
+        counted(ranged, "_write")
+        counted(ranged.Incoming, "keep")
+
+
+def test_a_server_that_dies_and_comes_back_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranged, "WAITS_S", (0.2,) * 100)
+    service = s3_server(tmp_path / "s3", access_key=ACCESS_KEY, secret_key=SECRET_KEY)
+    port = int(service.address.rpartition(":")[2])
+    with running(service) as server:
+        store = a_store(server.address, bucket="models")
+        release = place(store, {"w/a.safetensors": WEIGHTS})
+        keep = ranged.Incoming.keep
+        calls = []
+
+        def dying(file: ranged.Incoming, number: int) -> None:
+            keep(file, number)
+            calls.append(number)
+            if len(calls) == 5:
+                os.kill(server.pid, 9)
+
+        monkeypatch.setattr(ranged.Incoming, "keep", dying)
+        with ThreadPoolExecutor(1) as pool:
+            job = pool.submit(pull, store, release.served, tmp_path / "pulled")
+            wait_until(lambda: len(calls) >= 5)
+            again = s3_server(tmp_path / "s3", port=port, access_key=ACCESS_KEY, secret_key=SECRET_KEY)
+            stop(tmp_path / "s3")
+            with running(again):
+                job.result(timeout=60)
+    assert scan_tree(tmp_path / "pulled").digest == release.served.tree_digest
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -1,169 +1,106 @@
-"""A verified download: each file is hashed while it arrives, and the folder appears only when it is whole.
+"""A verified download: believed before the first byte, hashed while it arrives, in place only when it is whole.
 
-Files gather in a hidden folder beside the destination; an interrupted download goes on there, even within a file.
+Running it again goes on where the last run stopped. A folder that is there already keeps its right files, which are
+hashed again; what does not belong to the release is named and never touched.
 """
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import os
-import shutil
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from modelctl.errors import InputError, ModelctlError, RefusedError
-from modelctl.model.s3_faults import StoreUnavailableError
-from modelctl.model.tree import FileEntry
+from modelctl.errors import InputError, RefusedError
+from modelctl.model.tree import Tree, scan_tree
 from modelctl.progress import SILENT, Progress
-from modelctl.registry.manifest import Manifest, Served, manifest_key, object_prefix
-from modelctl.registry.records import Record
+from modelctl.registry.landing import Landing, landing, sweep
+from modelctl.registry.manifest import Served
+from modelctl.registry.ranged import DAMAGED, SILENCE_S, Download, Incoming
 from modelctl.registry.store import ObjectStore
-from modelctl.registry.verify import verify_folder
 
-ATTEMPTS = 5
-BLOCK_BYTES = 1 << 20
-DAMAGED = "the object was changed or damaged; modelctl publish of the same bytes puts it back"
+
+@dataclass(frozen=True, kw_only=True)
+class Pulled:
+    """What a download did."""
+
+    folder: Path
+    fetched: tuple[str, ...]
+    """Paths that came from the bucket, wholly or the rest of them."""
+    kept: tuple[str, ...]
+    """Paths that were in the folder already, with the right bytes."""
 
 
 def pull(
-    store: ObjectStore,
-    name: str,
-    version: str,
-    destination: Path,
-    *,
-    record: Record | None = None,
-    digest: str | None = None,
-    progress: Progress = SILENT,
-) -> Served:
-    """Bring a release's files into `destination`, which must be missing, empty or already this release.
+    store: ObjectStore, served: Served, destination: Path, *, repair: bool = False, progress: Progress = SILENT
+) -> Pulled:
+    """Bring the files of a release into `destination`; `served` is a list that was found worth believing.
 
-    With the registry's `record`, or the tree digest that a deployment carries (`digest`), the bucket's manifest must
-    name the same bytes. Raises `RefusedError` when any
-    byte differs, `InputError` for an unknown release or a folder in use, `StoreError`, and `ModelctlError` when the
-    disk is too full.
+    `repair` lets files of the destination that have other bytes be replaced. Raises `RefusedError` when a byte differs
+    or the folder holds something else, `InputError` for a place where no folder can be, `StoreError`, `ModelctlError`
+    when the disk is too full.
     """
-    release_id = f"{name}@{version}"
-    served = _served(store, name, version, record, digest)
     destination = destination.absolute()
-    if destination.is_dir() and any(destination.iterdir()):
-        verify_folder(served, destination, progress=progress).refuse_unless_whole(release_id)
-        return served
     if destination.exists() and not destination.is_dir():
         raise InputError(f"{destination}: a file where a folder is wanted", remedy="name another folder")
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    mark = served.tree_digest.removeprefix("sha256:")[:12]
-    partial = destination.parent / f".{destination.name}.{mark}.partial"
-    partial.mkdir(exist_ok=True)
-    with _alone(partial):
-        _remove_strangers(partial, served)
-        _refuse_full_disk(partial, served)
-        prefix = object_prefix(name, version)
-        with progress.task("download", total=served.size_bytes, unit="bytes") as task:
-            for entry in served.tree.files:
-                task.describe(entry.path)
-                _fetch_file(store, prefix + entry.path, entry, partial / entry.path, task.advance)
-        if destination.exists():
-            destination.rmdir()
-        partial.rename(destination)
-    return served
+    kept: set[str] = set()
+    if destination.is_dir() and any(destination.iterdir()):
+        found = scan_tree(destination, progress=progress, label="hash what is there")
+        kept = _kept(found, served, destination, repair=repair)
+        if len(kept) == len(served.files):
+            sweep(destination, served)
+            return Pulled(folder=destination, fetched=(), kept=tuple(sorted(kept)))
+    with landing(destination, served) as place:
+        for entry in served.tree.files:
+            if entry.path in kept:
+                place.adopt(entry)
+        missing = _missing(store, served, place, kept)
+        place.require_space(sum(file.entry.size_bytes for file in missing))
+        with progress.task("download", total=sum(f.entry.size_bytes for f in missing), unit="bytes") as task:
+            Download(store=store.impatient(silence_s=SILENCE_S), task=task).run(missing)
+        place.place()
+    return Pulled(
+        folder=destination,
+        fetched=tuple(file.entry.path for file in missing),
+        kept=tuple(sorted(kept)),
+    )
 
 
-def _served(store: ObjectStore, name: str, version: str, record: Record | None, digest: str | None) -> Served:
-    content = store.read(manifest_key(name, version))
-    if content is None:
-        raise InputError(
-            f"{name}@{version} is not in {store.place}: it has no manifest there",
-            remedy="modelctl list shows what is published; check store.bucket (modelctl config show)",
-        )
-    served = Manifest.from_json(content, name=name, version=version).served
-    wanted = (("the record in git", record.served.tree_digest if record else None), ("--digest", digest))
-    for whose, other in wanted:
-        if other is not None and other != served.tree_digest:
-            raise RefusedError(
-                f"the bucket's manifest of {name}@{version} names {served.tree_digest}, {whose} {other}",
-                remedy="someone wrote to the bucket past modelctl: restore the manifest, and check who may write there",
-            )
-    return served
-
-
-def _fetch_file(store: ObjectStore, key: str, entry: FileEntry, target: Path, advance: Callable[[float], None]) -> None:
-    there = store.stat(key)
-    if there is None or there.size_bytes != entry.size_bytes:
-        what = "missing" if there is None else f"{there.size_bytes} bytes long, wanted {entry.size_bytes}"
-        raise RefusedError(f"{key} in {store.place} is not what was published: it is {what}", remedy=DAMAGED)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    resumed = target.is_file() and target.stat().st_size > 0
-    found = _fetch(store, key, entry, target, advance)
-    if found != entry.sha256 and resumed:  # what an earlier attempt left may be what is wrong
-        target.unlink()
-        found = _fetch(store, key, entry, target, lambda _: None)
-    if found != entry.sha256:
-        target.unlink()
-        raise RefusedError(
-            f"{key} in {store.place} is not what was published: sha256 {found}, wanted {entry.sha256}",
-            remedy=DAMAGED,
-        )
-
-
-def _fetch(store: ObjectStore, key: str, entry: FileEntry, target: Path, advance: Callable[[float], None]) -> str:
-    """Bring a file to its full size, going on where it ends, and return the sha256 of it."""
-    digest = hashlib.sha256()
-    attempts = 0
-    with target.open("a+b") as stream:
-        stream.seek(0)
-        while block := stream.read(BLOCK_BYTES):
-            digest.update(block)
-            advance(len(block))
-        have = stream.tell()
-        while have < entry.size_bytes:
-            before = have
-            try:
-                for block in store.stream(key, offset=have):
-                    stream.write(block)
-                    digest.update(block)
-                    advance(len(block))
-                    have += len(block)
-                    if have > entry.size_bytes:  # never fill the disk with what can't be right any more
-                        break
-            except StoreUnavailableError:
-                attempts = 1 if have > before else attempts + 1
-                if attempts == ATTEMPTS:
-                    raise
-                time.sleep(0.2 * 2**attempts)
-            else:
-                if have == before:
-                    break
-    return digest.hexdigest()
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ModelctlError(f"another download works in {folder}", remedy="wait for it to end") from error
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _refuse_full_disk(partial: Path, served: Served) -> None:
-    there = sum(path.stat().st_size for path in partial.rglob("*") if path.is_file())
-    free = shutil.disk_usage(partial).free
-    if served.size_bytes - there > free:
-        raise ModelctlError(
-            f"{partial.parent}: {served.size_bytes - there} bytes are still to come, and {free} are free",
-            remedy="free some space, or name a folder on another disk; what has arrived is kept",
-        )
-
-
-def _remove_strangers(partial: Path, served: Served) -> None:
+def _kept(found: Tree, served: Served, destination: Path, *, repair: bool) -> set[str]:
+    """The paths of a folder that are right already. Raises `RefusedError` that names what stands in the way."""
     wanted = served.tree.by_path
-    for path in partial.rglob("*"):
-        if path.is_symlink() or (path.is_file() and path.relative_to(partial).as_posix() not in wanted):
-            path.unlink()
+    strange = [entry.path for entry in found.files if entry.path not in wanted]
+    strange += [problem.path for problem in found.problems if problem.path not in wanted]
+    if strange:
+        raise RefusedError(
+            f"{destination} holds what is not of this release: {_some(strange)}; nothing was changed",
+            remedy="move it elsewhere, or name another folder",
+        )
+    kept = {entry.path for entry in found.files if wanted[entry.path] == entry}
+    there = {entry.path for entry in found.files} | {problem.path for problem in found.problems}
+    changed = sorted(there - kept)
+    if changed and not repair:
+        raise RefusedError(
+            f"{destination} holds files of this release with other bytes: {_some(changed)}; nothing was changed",
+            remedy="add --repair to replace them, or name another folder",
+        )
+    return kept
+
+
+def _missing(store: ObjectStore, served: Served, place: Landing, kept: set[str]) -> list[Incoming]:
+    """What has to come. Raises `RefusedError` when the bucket's listing shows already that it can't be right."""
+    prefix = served.uri.removeprefix("s3://").partition("/")[2]  # a mirror has the same keys in another bucket
+    sizes = store.sizes(f"{prefix}/")
+    missing = []
+    for entry in served.tree.files:
+        key = f"{prefix}/{entry.path}"
+        if entry.path in kept:
+            continue
+        if sizes.get(key) != entry.size_bytes:
+            what = "missing" if key not in sizes else f"{sizes[key]} bytes long, wanted {entry.size_bytes}"
+            raise RefusedError(f"{key} in {store.place} is not what was published: it is {what}", remedy=DAMAGED)
+        missing.append(Incoming(entry=entry, key=key, path=place.path(entry), journal=place.journal(entry)))
+    return missing
+
+
+def _some(paths: list[str]) -> str:
+    """The first of many paths."""
+    return ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")

@@ -1,0 +1,261 @@
+"""Objects fetched in ranges by several workers at once, and hashed in order while they arrive.
+
+What has arrived of a file lies at its place in a file of full size; a journal beside it names the parts that are
+whole, each written only after its part. So whatever ends a download (SIGKILL too), the next one goes on with the parts
+that are missing. Nothing is believed for being on the disk: the hash of a file is taken over all of it, parts of an
+earlier run included. Memory is one block a worker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Lock
+
+from modelctl.errors import ModelctlError, RefusedError
+from modelctl.model.s3_client import S3Stream
+from modelctl.model.s3_faults import StoreUnavailableError
+from modelctl.model.tree import FileEntry
+from modelctl.progress import Task
+from modelctl.registry.store import ObjectStore
+
+WORKERS = 6
+PART_BYTES = 8 << 20
+BLOCK_BYTES = 1 << 20
+SILENCE_S = 30.0
+"""Longest silence of the server, in seconds, before a request is made anew."""
+WAITS_S = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Pauses between requests that bring nothing; any byte that arrives starts the list again."""
+_LINE_BYTES = 9
+DAMAGED = "the object was changed or damaged; modelctl publish of the same bytes puts it back"
+
+
+class _StoppedError(Exception):
+    """Another worker failed, or the person pressed Ctrl-C."""
+
+
+@dataclass(kw_only=True)
+class Incoming:
+    """One file on its way."""
+
+    entry: FileEntry
+    key: str
+    path: Path
+    journal: Path
+    lock: Lock = field(default_factory=Lock)
+    done: set[int] = field(default_factory=set)
+    """Parts that are whole on the disk."""
+    resumed: bool = False
+    """Whether some of them are an earlier run's."""
+    hashing: bool = False
+    hashed: int = 0
+    """Parts that the hash covers."""
+    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
+
+    @property
+    def parts(self) -> int:
+        """How many parts the file has; an empty one has none."""
+        return -(-self.entry.size_bytes // PART_BYTES)
+
+    def span(self, number: int) -> tuple[int, int]:
+        """Offset and length in bytes of a part."""
+        offset = number * PART_BYTES
+        return offset, min(PART_BYTES, self.entry.size_bytes - offset)
+
+    def open(self) -> int:
+        """Find what an earlier run left, or make the file; returns the bytes that are there."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.path.is_file() and self.path.stat().st_size == self.entry.size_bytes and self.journal.is_file():
+            self.done = {number for number in self._journalled() if number < self.parts}
+        else:
+            self.restart()
+        self.resumed = bool(self.done)
+        return sum(self.span(number)[1] for number in self.done)
+
+    def restart(self) -> None:
+        """Forget all of it."""
+        self.journal.write_bytes(b"")
+        with self.path.open("wb") as stream:
+            stream.truncate(self.entry.size_bytes)
+        self.done, self.resumed, self.hashing, self.hashed, self.digest = set(), False, False, 0, hashlib.sha256()
+
+    def discard(self) -> None:
+        """Remove the file: its bytes are wrong."""
+        self.path.unlink(missing_ok=True)
+        self.journal.unlink(missing_ok=True)
+
+    def keep(self, number: int) -> None:
+        """Note that a part is whole on the disk."""
+        with self.lock:
+            descriptor = os.open(self.journal, os.O_WRONLY | os.O_APPEND)
+            try:
+                os.write(descriptor, b"%08x\n" % number)
+            finally:
+                os.close(descriptor)
+            self.done.add(number)
+
+    def _journalled(self) -> Iterator[int]:
+        content = self.journal.read_bytes()
+        for start in range(0, len(content) - _LINE_BYTES + 1, _LINE_BYTES):
+            try:
+                yield int(content[start : start + _LINE_BYTES], 16)
+            except ValueError:  # no line of ours: the rest can't be read either
+                return
+
+
+@dataclass(frozen=True, kw_only=True)
+class Download:
+    """Files of one bucket, brought by several workers."""
+
+    store: ObjectStore
+    task: Task
+    workers: int = WORKERS
+    stop: Event = field(default_factory=Event)
+    streams: set[S3Stream] = field(default_factory=set)
+
+    def run(self, files: Sequence[Incoming]) -> None:
+        """Bring every file to its full size with the right hash.
+
+        Raises `RefusedError` that names the first file whose bytes are wrong (it is removed; the others are kept),
+        `StoreError`, and `OSError` when the disk does not take them.
+        """
+        work: deque[Callable[[], None]] = deque()
+        for file in files:
+            self.task.advance(file.open())
+            self._plan(file, work)
+        pool = ThreadPoolExecutor(self.workers)
+        try:
+            jobs = [pool.submit(self._work, work) for _ in range(self.workers)]
+            finished = wait(jobs, return_when=FIRST_EXCEPTION).done
+            errors = [error for error in (job.exception() for job in finished) if error is not None]
+            if errors:
+                self._interrupt()
+                errors = [error for error in (job.exception() for job in jobs) if error is not None]
+            for error in sorted(errors, key=_weight):
+                raise error
+        finally:
+            self._interrupt()
+            pool.shutdown(cancel_futures=True)
+
+    def _plan(self, file: Incoming, work: deque[Callable[[], None]]) -> None:
+        if file.done or not file.parts:
+            work.append(lambda: self._hash(file, work))
+        for number in range(file.parts):
+            if number not in file.done:
+                work.append(lambda number=number: self._part(file, number, work))  # type: ignore[misc]
+
+    def _work(self, work: deque[Callable[[], None]]) -> None:
+        while not self.stop.is_set():
+            try:
+                step = work.popleft()
+            except IndexError:
+                return
+            step()
+
+    def _part(self, file: Incoming, number: int, work: deque[Callable[[], None]]) -> None:
+        self.task.describe(file.entry.path)
+        offset, length = file.span(number)
+        descriptor = os.open(file.path, os.O_WRONLY)
+        try:
+            self._receive(file.key, descriptor, offset, length)
+        finally:
+            os.close(descriptor)
+        file.keep(number)
+        self._hash(file, work)
+
+    def _receive(self, key: str, descriptor: int, offset: int, length: int) -> None:
+        """Write a range of an object to the same range of a file, asking again for what did not come."""
+        have = failures = 0
+        while have < length:
+            before = have
+            error: StoreUnavailableError | None = None
+            answer = self.store.stream(key, offset=offset + have, length=length - have)
+            self.streams.add(answer)
+            try:
+                for received in answer:
+                    if self.stop.is_set():
+                        raise _StoppedError
+                    block = received[: length - have]
+                    _write(descriptor, block, offset + have)
+                    have += len(block)
+                    self.task.advance(len(block))
+                    if len(received) > len(block):  # the server takes no ranges; a connection that ends is used again
+                        break
+            except StoreUnavailableError as broken:
+                error = broken
+            finally:
+                self.streams.discard(answer)
+            if have == length:
+                return
+            failures = 0 if have > before else failures + 1
+            if failures > len(WAITS_S):
+                raise error or StoreUnavailableError(
+                    f"cannot fetch {key}: the bytes from {offset + have} on do not come from {self.store.place}",
+                    remedy="run the same command again: what has arrived is kept",
+                )
+            if self.stop.wait(WAITS_S[max(failures, 1) - 1]):
+                raise _StoppedError
+
+    def _hash(self, file: Incoming, work: deque[Callable[[], None]]) -> None:
+        """Go on with the hash as far as the parts reach, unless another worker is at it; judge a whole file."""
+        with file.lock:
+            if file.hashing:
+                return
+            file.hashing = True
+        with file.path.open("rb", buffering=0) as stream:
+            while True:
+                with file.lock:
+                    if file.hashed not in file.done:
+                        file.hashing = False
+                        whole = file.hashed == file.parts
+                        break
+                self._hash_part(file, stream.fileno())
+                file.hashed += 1
+        if whole:
+            self._judge(file, work)
+
+    def _hash_part(self, file: Incoming, descriptor: int) -> None:
+        offset, length = file.span(file.hashed)
+        for start in range(offset, offset + length, BLOCK_BYTES):
+            if self.stop.is_set():
+                raise _StoppedError
+            file.digest.update(os.pread(descriptor, min(BLOCK_BYTES, offset + length - start), start))
+
+    def _judge(self, file: Incoming, work: deque[Callable[[], None]]) -> None:
+        if file.digest.hexdigest() == file.entry.sha256:
+            return
+        if file.resumed:  # what an earlier run left may be what is wrong
+            self.task.advance(-file.entry.size_bytes)
+            file.restart()
+            self._plan(file, work)
+            return
+        file.discard()
+        raise RefusedError(
+            f"{file.key} in {self.store.place} is not what was published: sha256 {file.digest.hexdigest()}, "
+            f"wanted {file.entry.sha256}",
+            remedy=DAMAGED,
+        )
+
+    def _interrupt(self) -> None:
+        self.stop.set()
+        for stream in list(self.streams):
+            stream.interrupt()
+
+
+def _write(descriptor: int, block: bytes, offset: int) -> None:
+    """All of a block: a disk that is nearly full takes the beginning of one without an error."""
+    written = 0
+    while written < len(block):
+        written += os.pwrite(descriptor, memoryview(block)[written:], offset + written)
+
+
+def _weight(error: BaseException) -> int:
+    """What is said of several errors: a refusal before an error, and both before a worker that was only stopped."""
+    if isinstance(error, RefusedError):
+        return 0
+    return 2 if isinstance(error, _StoppedError) else 1 if isinstance(error, ModelctlError) else 0

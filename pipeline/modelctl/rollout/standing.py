@@ -1,0 +1,178 @@
+"""What each environment serves, as git says it: the manifest at a commit, and how it came to be there.
+
+A manifest names one release. It is the canary until git says that it was promoted: a commit with the trailers
+`Environment: ENV` and `Promoted: NAME@VERSION`. Until then stable is the release that the manifest named before, which
+is what Argo Rollouts goes back to; the first one in an environment is stable at once, since there is nothing to compare
+it with. What a controller did since is only known to the cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelctl.errors import InputError
+from modelctl.git import Git
+from modelctl.rollout.deploy import ENVIRONMENT_TRAILER
+from modelctl.rollout.manifest import DIGEST_ANNOTATION, RELEASE_ANNOTATION, resource_name
+from modelctl.rollout.render import ROLLOUT_FILE
+
+PROMOTED_TRAILER = "Promoted"
+ENVIRONMENTS = "gitops/environments"
+_RELEASE = re.compile(rf"^ +[\"']?{re.escape(RELEASE_ANNOTATION)}[\"']?: [\"']?([^\s\"']+)[\"']?$", re.MULTILINE)
+_DIGEST = re.compile(rf"^ +[\"']?{re.escape(DIGEST_ANNOTATION)}[\"']?: [\"']?([^\s\"']+)[\"']?$", re.MULTILINE)
+_PATH = re.compile(rf"(?:^|/){ENVIRONMENTS}/([^/]+)/([^/]+)/{re.escape(ROLLOUT_FILE)}$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """One model in one environment."""
+
+    environment: str
+    folder: str
+    """The folder's name: that of the objects in the cluster."""
+    deployed: str
+    """The release that the manifest names, `name@version`."""
+    digest: str | None
+    before: str | None
+    """The release that the manifest named before that one; None for the first."""
+    promoted: bool
+    """Git says that `deployed` was promoted."""
+
+    @property
+    def stable(self) -> str:
+        """What everybody gets, as far as git knows."""
+        return self.deployed if self.promoted or self.before is None else self.before
+
+    @property
+    def canary(self) -> str | None:
+        """What a share of the traffic gets; None when that is nothing else."""
+        return None if self.stable == self.deployed else self.deployed
+
+
+def named_in(manifest: str) -> tuple[str, str | None] | None:
+    """The release and the tree digest that a Rollout manifest names; None when it names no release with one voice."""
+    releases = set(_RELEASE.findall(manifest))
+    digests = set(_DIGEST.findall(manifest))
+    return (releases.pop(), digests.pop() if len(digests) == 1 else None) if len(releases) == 1 else None
+
+
+def standings(root: Path) -> tuple[Standing, ...]:
+    """What every environment of a registry repository serves, by environment and name.
+
+    The files as they lie there count, the history only for what was before. Raises `InputError` for a
+    manifest that names no release, `GitError`.
+    """
+    found = []
+    paths = sorted((root / ENVIRONMENTS).glob(f"*/*/{ROLLOUT_FILE}"))
+    if not paths:
+        return ()
+    past, promotions = _history(root)
+    for path in paths:
+        environment, folder = path.parts[-3:-1]
+        named = named_in(path.read_text(encoding="utf-8", errors="replace"))
+        if named is None:
+            raise InputError(
+                f"{path}: the Rollout and its pods do not say with one voice which release they serve",
+                remedy="modelctl audit --verify shows who changed it",
+            )
+        release, digest = named
+        earlier = [item for item in past.get((environment, folder), ()) if item != release]
+        found.append(
+            Standing(
+                environment=environment,
+                folder=folder,
+                deployed=release,
+                digest=digest,
+                before=earlier[-1] if earlier else None,
+                promoted=(environment, release) in promotions,
+            )
+        )
+    return tuple(found)
+
+
+def standing_of(all_of_them: Iterable[Standing], name: str, environment: str) -> Standing:
+    """One model in one environment. Raises `InputError` that names what is there."""
+    here = [item for item in all_of_them if item.environment == environment]
+    for item in here:
+        if item.folder == resource_name(name) or item.deployed.startswith(f"{name}@"):
+            return item
+    serves = ", ".join(item.deployed for item in here)
+    raise InputError(
+        f"{environment} does not serve {name}" + (f"; it serves {serves}" if serves else ": it serves nothing"),
+        remedy="modelctl list shows what each environment serves",
+    )
+
+
+def served_anywhere(root: Path) -> Mapping[str, tuple[str, ...]]:
+    """Every release that some branch or working tree serves, or would go back to, and where: `name@version` to places.
+
+    All branches (local, and remote as of the last fetch), the history of each, and the files of every working tree,
+    committed or not. Raises `GitError`.
+    """
+    git = Git.containing(root)
+    places: dict[str, set[str]] = {}
+    for item in _worktrees(git):
+        for path in sorted(item.rglob(f"{ENVIRONMENTS}/*/*/{ROLLOUT_FILE}")):
+            named = named_in(path.read_text(encoding="utf-8", errors="replace"))
+            if named is not None:
+                places.setdefault(named[0], set()).add(f"{path.parts[-3]} (working tree {item})")
+    for ref in git.run("for-each-ref", "--format=%(refname)", "refs/heads", "refs/remotes").split():
+        past, _ = _history(root, ref)
+        tip = git.run("-C", str(root), "ls-tree", "-r", "--name-only", "--full-name", ref, f"{ENVIRONMENTS}/")
+        still = {(found[1], found[2]) for found in map(_PATH.search, tip.splitlines()) if found}
+        for (environment, _folder), releases in ((place, past[place]) for place in past.keys() & still):
+            shown = ref.removeprefix("refs/").removeprefix("heads/")
+            for release, word in zip(reversed(releases), ("", "before, "), strict=False):
+                places.setdefault(release, set()).add(f"{word}{environment} ({shown})")
+    return {release: tuple(sorted(found)) for release, found in places.items()}
+
+
+def _worktrees(git: Git) -> Iterator[Path]:
+    for line in git.run("worktree", "list", "--porcelain").splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "worktree" and Path(rest).is_dir():
+            yield Path(rest)
+
+
+def _history(
+    root: Path, ref: str = "HEAD"
+) -> tuple[Mapping[tuple[str, str], Sequence[str]], frozenset[tuple[str, str]]]:
+    """The releases that each (environment, folder) has named, oldest first, without repetition in a row; promotions."""
+    git = Git(root)
+    exists = git.run("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}", check=False).strip()
+    if not exists:
+        return {}, frozenset()
+    listed = git.run(
+        *("-c", "log.showSignature=false", "log", "--reverse", "--topo-order", "--no-renames", "-m", "--first-parent"),
+        *("--raw", "--no-abbrev", "-z", "--format=", ref, "--", f"{ENVIRONMENTS}/"),
+    )
+    blobs: list[tuple[tuple[str, str], str]] = []
+    words = [word for word in listed.split("\0") if word]
+    for header, path in zip(words[::2], words[1::2], strict=False):
+        matched = _PATH.search(path)
+        blob = header.split(" ")[3] if header.count(" ") >= 4 else ""
+        if matched and blob.strip("0"):
+            blobs.append(((matched[1], matched[2]), blob))
+    contents = git.blobs([blob for _, blob in blobs]) if blobs else ()
+    past: dict[tuple[str, str], list[str]] = {}
+    for (place, _), content in zip(blobs, contents, strict=True):
+        named = named_in((content or b"").decode(errors="replace"))
+        releases = past.setdefault(place, [])
+        if named is not None and releases[-1:] != [named[0]]:
+            releases.append(named[0])
+    return past, frozenset(_promotions(git, ref))
+
+
+def _promotions(git: Git, ref: str) -> Iterator[tuple[str, str]]:
+    keys = ",".join(f"key={key}" for key in (ENVIRONMENT_TRAILER, PROMOTED_TRAILER))
+    listed = git.run(
+        *("-c", "log.showSignature=false", "log", f"--grep=^{PROMOTED_TRAILER}: "),
+        *(f"--format=%(trailers:{keys},separator=%x09)%x00", ref),
+    )
+    for entry in listed.split("\0"):
+        trailers = dict(item.split(": ", 1) for item in entry.strip().split("\t") if ": " in item)
+        if trailers.keys() == {ENVIRONMENT_TRAILER, PROMOTED_TRAILER}:
+            yield trailers[ENVIRONMENT_TRAILER], trailers[PROMOTED_TRAILER]

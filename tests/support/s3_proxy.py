@@ -1,0 +1,100 @@
+"""A proxy before a real S3 server that breaks what a test names: an error for a status, a cut, or a changed byte.
+
+Requests pass with their own headers, so that signatures hold.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal
+from urllib.parse import urlsplit
+
+SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """What happens to one request instead of the plain answer."""
+
+    kind: Literal["slow-down", "cut", "flip"]
+    after: int = 0
+    """Bytes of the body that pass before a cut, or before the byte that is flipped."""
+
+
+@dataclass
+class Proxy:
+    """The faults by number, path and range of the object request (GET of a key), and what was asked."""
+
+    fault: Callable[[int, str, str], Fault | None]
+    url: str = ""
+    paths: list[str] = field(default_factory=list)
+    ranges: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def s3_proxy(backend: str, fault: Callable[[int, str, str], Fault | None]) -> Iterator[Proxy]:
+    """The proxy, on a port of its own, for the time of a `with` block."""
+    state = Proxy(fault=fault)
+    lock = threading.Lock()
+    address = urlsplit(backend).netloc
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def forward(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            found = None
+            if self.command == "GET" and "?" not in self.path:
+                with lock:
+                    state.paths.append(self.path)
+                    state.ranges.append(self.headers.get("range", ""))
+                    found = state.fault(len(state.paths) - 1, self.path, state.ranges[-1])
+            if found is not None and found.kind == "slow-down":
+                self._answer(503, [("Content-Type", "application/xml")], SLOW_DOWN)
+                return
+            connection = http.client.HTTPConnection(address, timeout=60)
+            connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in self.headers.items():
+                connection.putheader(name, value)
+            connection.endheaders(body or None)
+            answer = connection.getresponse()
+            content = answer.read()
+            connection.close()
+            headers = [item for item in answer.getheaders() if item[0].lower() not in ("connection", "date", "server")]
+            if found is not None and found.kind == "flip":
+                content = content[: found.after] + bytes([content[found.after] ^ 1]) + content[found.after + 1 :]
+            self._answer(answer.status, headers, content, cut=found.after if found and found.kind == "cut" else None)
+
+        do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = forward  # noqa: N815 - names that http.server calls
+
+        def _answer(
+            self, status: int, headers: list[tuple[str, str]], content: bytes, *, cut: int | None = None
+        ) -> None:
+            with suppress(ConnectionError):
+                self.send_response(status)
+                for name, value in headers:
+                    if name.lower() not in ("content-length", "transfer-encoding") or self.command == "HEAD":
+                        self.send_header(name, value)
+                if self.command != "HEAD":
+                    self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(content if cut is None else content[:cut])
+            if cut is not None:
+                self.close_connection = True
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of http.server
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        state.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        try:
+            yield state
+        finally:
+            server.shutdown()
