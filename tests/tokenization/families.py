@@ -7,12 +7,14 @@ has an embedding, so that the whole check runs on it.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from modelctl.tokenization.vocabulary import byte_letters
 from tests.support.models import write_json
 from tests.tokenization.family_templates import (
     CHATML,
@@ -85,6 +87,55 @@ def mistral(folder: Path) -> Path:
             "pad_token": None, "tokenizer_class": "LlamaTokenizer", "unk_token": "<unk>",
         },
         tokenizer__model=llama_sentencepiece(),
+    )  # fmt: skip
+
+
+def mistral_nemo(folder: Path) -> Path:
+    """Mistral Nemo and later: bytes, special tokens first, tekken.json beside tokenizer.json."""
+    marks = ["INST", "/INST", "AVAILABLE_TOOLS", "/AVAILABLE_TOOLS", "TOOL_RESULTS", "/TOOL_RESULTS", "TOOL_CALLS"]
+    names = ["<unk>", "<s>", "</s>", *(f"[{mark}]" for mark in marks), "<pad>"]
+    names += [f"<SPECIAL_{number}>" for number in range(len(names), 20)]
+    written = json.loads(byte_level(_LLAMA3_SPLIT))
+    value_of = {letter: value for value, letter in enumerate(byte_letters())}
+    pieces = written["model"]["vocab"]
+    ranks = {text: value_of[text] if len(text) == 1 else number for text, number in pieces.items()}
+    rows = sorted(ranks.items(), key=lambda item: item[1])
+    written["model"]["vocab"] = {
+        **{name: number for number, name in enumerate(names)},
+        **{text: rank + len(names) for text, rank in rows},
+    }
+    made = Tokenizer.from_str(json.dumps(written))
+    added = special(made, names)
+    tekken = {
+        "config": {
+            "pattern": _LLAMA3_SPLIT, "num_vocab_tokens": len(rows), "default_vocab_size": len(rows) + len(names),
+            "default_num_special_tokens": len(names), "version": "v7",
+        },
+        "vocab": [
+            {
+                "rank": rank,
+                "token_bytes": base64.b64encode(bytes(value_of[letter] for letter in text)).decode(),
+                "token_str": None,
+            }
+            for text, rank in rows
+        ],
+        "special_tokens": [
+            {"rank": number, "token_str": name, "is_control": True} for number, name in enumerate(names)
+        ],
+    }  # fmt: skip
+    return write_model(
+        folder, made,
+        config={
+            "architectures": ["MistralForCausalLM"], "model_type": "mistral", "bos_token_id": 1, "eos_token_id": 2,
+            "max_position_embeddings": 131072,
+        },
+        generation={"bos_token_id": 1, "eos_token_id": 2},
+        settings={
+            "added_tokens_decoder": added, "bos_token": "<s>", "chat_template": MISTRAL_TOOLS, "eos_token": "</s>",
+            "model_max_length": NO_LIMIT, "pad_token": "<pad>", "tokenizer_class": "PreTrainedTokenizerFast",
+            "unk_token": "<unk>",
+        },
+        tekken__json=json.dumps(tekken),
     )  # fmt: skip
 
 
@@ -379,6 +430,7 @@ FAMILIES: Mapping[str, Callable[[Path], Path]] = {
     "llama-2": llama_2,
     "llama-3": llama_3,
     "mistral": mistral,
+    "mistral-nemo": mistral_nemo,
     "qwen-2.5": lambda folder: qwen(folder, version="2.5"),
     "qwen-3": lambda folder: qwen(folder, version="3"),
     "gemma-2": gemma,

@@ -58,6 +58,15 @@ def inside(change: Callable[[dict[str, Any]], object]) -> Break:
     return lambda folder: edit_json(folder / "tokenizer.json", write)
 
 
+def tekken(change: Callable[[dict[str, Any]], object]) -> Break:
+    """Change tekken.json in place."""
+
+    def write(it: dict[str, Any]) -> None:
+        change(it)
+
+    return lambda folder: edit_json(folder / "tekken.json", write)
+
+
 def file(name: str, content: str | bytes | Callable[[], bytes]) -> Break:
     """Write a whole file; what takes long to make is made when it is written."""
 
@@ -90,6 +99,10 @@ def swap(rows: list[Any], one: int, two: int) -> None:
 
 def swap_ids(vocab: dict[str, int], one: str, two: str) -> None:
     vocab[one], vocab[two] = vocab[two], vocab[one]
+
+
+def swap_bytes(rows: list[dict[str, Any]], one: int, two: int) -> None:
+    rows[one]["token_bytes"], rows[two]["token_bytes"] = rows[two]["token_bytes"], rows[one]["token_bytes"]
 
 
 def fewer_rows(folder: Path) -> None:
@@ -179,6 +192,23 @@ FLAWS: Mapping[str, Flaw] = {
     "tiktoken ranks swap two": Flaw(family="qwen-2.5", rule="variants-differ", damage=ranks),
     "tiktoken ranks are no base64": Flaw(family="qwen-2.5", rule="unreadable", damage=file(
         "qwen.tiktoken", "YQ== 0\nnot base64 at all! 1\n")),
+    "tekken.json swaps two tokens": Flaw(family="mistral-nemo", rule="variants-differ", damage=tekken(
+        lambda it: swap_bytes(it["vocab"], 300, 301))),
+    "tekken.json names a special token otherwise": Flaw(family="mistral-nemo", rule="variants-differ", damage=tekken(
+        lambda it: it["special_tokens"][3].update(token_str="[OTHER]"))),
+    "tekken.json has one special token more": Flaw(family="mistral-nemo", rule="variants-differ", damage=tekken(
+        lambda it: it["config"].update(
+            default_num_special_tokens=21, default_vocab_size=it["config"]["default_vocab_size"] + 1))),
+    "tekken.json splits digits otherwise": Flaw(family="mistral-nemo", rule="variants-differ", damage=tekken(
+        lambda it: it["config"].update(pattern=r"\s+|\w|[^\s\w]"))),
+    "tekken.json has a pattern that is none": Flaw(family="mistral-nemo", rule="unreadable", damage=tekken(
+        lambda it: it["config"].update(pattern="(?<"))),
+    "tekken.json is no base64": Flaw(family="mistral-nemo", rule="unreadable", damage=tekken(
+        lambda it: it["vocab"][5].update(token_bytes="not base64"))),
+    "tekken.json lacks a byte": Flaw(family="mistral-nemo", rule="unreadable", damage=tekken(
+        lambda it: it["vocab"].pop(65))),
+    "tekken.json is shorter than it says": Flaw(family="mistral-nemo", rule="unreadable", damage=tekken(
+        lambda it: it["vocab"].pop())),
     "sentencepiece of another model": Flaw(family="llama-2", rule="variants-differ", damage=file(
         "tokenizer.model", lambda: sentencepiece_model("bpe", vocab_size=1000))),
     "sentencepiece is cut short": Flaw(family="llama-2", rule="unreadable", damage=file(

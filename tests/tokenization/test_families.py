@@ -17,6 +17,7 @@ NO_TEMPLATE = "no chat template"
 QUIRKS: Mapping[str, tuple[str, ...]] = {
     "llama-2": ("tokenizers and transformers give different ids",),
     "mistral": ("refuses system messages",),
+    "mistral-nemo": ("refuses system messages",),
     "qwen-2.5": ("model_max_length 131072",),
     "qwen-3": ("model_max_length 131072",),
     "gemma-2": ("refuses system messages",),
@@ -60,6 +61,12 @@ def test_the_sentencepiece_model_gives_the_same_ids(name: str, reports: Mapping[
     figures = {figure.name: figure for figure in reports[name].figures}
     assert figures["sentencepiece-texts-with-other-ids"].value == 0
     assert "sentencepiece" in reports[name].tools
+
+
+def test_tekken_json_gives_the_same_ids(reports: Mapping[str, Report]) -> None:
+    figures = {figure.name: figure.value for figure in reports["mistral-nemo"].figures}
+    assert figures["tekken-texts-with-other-ids"] == 0
+    assert "tekken.json" in reports["mistral-nemo"].files
 
 
 def test_the_original_with_the_same_ids_passes(reports: Mapping[str, Report]) -> None:

@@ -36,6 +36,8 @@ from modelctl.tokenization.special import (
     read_special_tokens,
 )
 from modelctl.tokenization.special import check_places as check_special_places
+from modelctl.tokenization.tekken import NAME as TEKKEN
+from modelctl.tokenization.tekken import check_tekken
 from modelctl.tokenization.templates import DEFAULT, Template, check_places, find_templates
 from modelctl.tokenization.trial import Trial, try_tokenizer
 from modelctl.tokenization.vocabulary import Vocabulary, read_vocabulary
@@ -57,7 +59,7 @@ OLDER_FILES = (
     "sentencepiece.bpe.model",
     "spm.model",
     "vocab.txt",
-    "tekken.json",
+    TEKKEN,
     "tiktoken.model",
 )
 """A vocabulary in another form than tokenizer.json."""
@@ -108,11 +110,14 @@ def examine(request: Request) -> Report:
     template = _judge_templates(root, request, special, vocabulary, ledger)
     bounds = Bounds(time_limit_s=request.load_time_limit_s, memory_limit_bytes=request.load_memory_limit_bytes)
     if "tokenizer.json" in documents:
+        limit = request.max_differing_texts
         for name in SENTENCEPIECE_NAMES:
             if name in request.files and not is_ranks(root / name):
                 ledger.files_total += 1
-                limit = request.max_differing_texts
                 check_sentencepiece(root, name, vocabulary, bounds, max_differing_texts=limit, ledger=ledger)
+        if TEKKEN in request.files:
+            ledger.files_total += 1
+            check_tekken(root, vocabulary, bounds, max_differing_texts=limit, ledger=ledger)
     if all(problem.rule != "unreadable" for problem in ledger.problems):
         trial = Trial(
             root=root,
@@ -151,8 +156,6 @@ def _read(root: Path, files: Sequence[str], ledger: Ledger) -> dict[str, Mapping
     for path in files:
         if "/" in path and path.endswith("/tokenizer.json"):
             ledger.excluded.append(f"{path}: another tokenizer, in a subfolder that engines do not load")
-        if path == "tekken.json" and "tokenizer.json" in files:
-            ledger.excluded.append(f"{path}: another form beside tokenizer.json, not compared with it")
     return found
 
 
