@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from modelctl.admission.report import CheckReport, Outcome, Report, Verdict
+from modelctl.admission.report import CheckReport, MachineReport, Outcome, Report, Verdict
 from modelctl.admission.subject_table import subject_table
 from modelctl.checks.base import Coverage, Measurement
 
@@ -62,13 +62,24 @@ def _subject(report: Report) -> RenderableType:
     elif model.served_digest != model.source_digest:
         grid.add_row("served", f"{size_text(model.served_bytes or 0)}, {short(model.served_digest)}")
     grid.add_row("policy", f"{report.policy.name}, {short(report.policy.digest)}")
-    machine = report.machine
-    where = ", ".join(machine.gpus) or "no GPU"
-    isolation = "children isolated by bubblewrap" if machine.isolation == "bubblewrap" else "children NOT isolated"
-    grid.add_row("machine", f"{machine.hostname}, {machine.cpus} CPUs, {where}, {isolation}")
+    if report.policy.place:
+        grid.add_row("", report.policy.place)
+    for note in report.policy.notes:
+        grid.add_row("", Text(printable(note), style="yellow"))
+    if not report.runs:
+        grid.add_row("machine", _machine(report.machine))
+    for run in report.runs:
+        signed = f"signed by {run.signed_by}" if run.signed_by else "not signed"
+        grid.add_row("evidence", f"{', '.join(run.checks)}: {_machine(run.machine)}, {signed}")
     if report.policy.notice:
         grid.add_row("notice", Text(report.policy.notice, style="yellow"))
     return grid
+
+
+def _machine(machine: MachineReport) -> str:
+    where = ", ".join(machine.gpus) or "no GPU"
+    isolation = "children isolated by bubblewrap" if machine.isolation == "bubblewrap" else "children NOT isolated"
+    return f"{machine.hostname}, {machine.cpus} CPUs, {where}, {isolation}"
 
 
 def _table(checks: tuple[CheckReport, ...]) -> RenderableType:
@@ -80,14 +91,15 @@ def _table(checks: tuple[CheckReport, ...]) -> RenderableType:
         table.add_column(heading, overflow="fold")
     table.add_column("time", justify="right", no_wrap=True)
     for check in checks:
-        outcome = Text(f"{OUTCOME_MARK[check.outcome]} {check.outcome}", style=OUTCOME_STYLE[check.outcome])
+        waived = f", {len(check.waived)} waived" if check.waived else ""
+        outcome = Text(f"{OUTCOME_MARK[check.outcome]} {check.outcome}{waived}", style=OUTCOME_STYLE[check.outcome])
         figures = "; ".join(measurement_text(item) for item in check.measurements[:FIGURES_SHOWN])
         name = check.id if check.required else f"{check.id} (optional)"
-        table.add_row(name, outcome, _coverage(check.coverage), figures, duration_text(check.duration_s))
+        table.add_row(name, outcome, coverage_text(check.coverage), figures, duration_text(check.duration_s))
     return table
 
 
-def _coverage(coverage: tuple[Coverage, ...]) -> str:
+def coverage_text(coverage: tuple[Coverage, ...]) -> str:
     """One part a unit; what was seen of both trees is added up."""
     totals: dict[str, tuple[int, int]] = {}
     for item in coverage:
@@ -137,6 +149,11 @@ def _entry(heading: str, style: str, where: str, message: str, remedy: str | Non
 def _remarks(check: CheckReport) -> Iterable[RenderableType]:
     from rich.text import Text
 
+    for item in check.waived:
+        where = f" in {item.finding.path}" if item.finding.path else ""
+        words = f"{item.finding.rule}{where} is waived until {item.expires}: {item.reason}"
+        people = f"(owner {item.owner}, approver {item.approver}, {item.waiver})"
+        yield Text(f"~ {printable(words)} {printable(people)}", style="yellow")
     if check.skipped_because:
         yield Text(f"– {check.id}: skipped: {printable(check.skipped_because)}", style="dim")
     for warning in check.warnings:

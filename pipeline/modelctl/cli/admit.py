@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelctl.checks import CHECK_IDS
+from modelctl.cli.report_files import REPORT_OPTIONS, ReportFiles
 
 if TYPE_CHECKING:
     from modelctl.settings import Workspace
@@ -25,7 +26,8 @@ _CHECKS = ", ".join(CHECK_IDS) + ", or an own check of the policy"
 )
 @click.option("--check", "checks", multiple=True, metavar="CHECK", help=f"Run only this check; repeatable: {_CHECKS}.")
 @click.option("--upstream", metavar="ORG/NAME@COMMIT", help="Compare REPO (a mirror) with this repository's listing.")
-@click.option("--json", "json_target", metavar="FILE|-", help="Also write the report as JSON; - is stdout.")
+@click.option("--sign", is_flag=True, help="Sign the evidence with signing.key, for modelctl gate.")
+@REPORT_OPTIONS
 @click.option("--evidence-dir", type=click.Path(path_type=Path), help="Where raw evidence and report.json go.")
 @click.option("--clamd", metavar="SOCKET|HOST:PORT", help="A running clamd.")
 @click.option("--endpoint", metavar="URL", help="A running OpenAI-compatible engine that serves the model.")
@@ -37,12 +39,13 @@ def admit(
     policy_ref: str | None,
     checks: tuple[str, ...],
     upstream: str | None,
-    json_target: str | None,
+    sign: bool,
     evidence_dir: Path | None,
     clamd: str | None,
     endpoint: str | None,
     engine: str | None,
     quiet: bool,
+    report_files: ReportFiles,
 ) -> int:
     """Run the admission checks on REPO and decide.
 
@@ -57,8 +60,11 @@ def admit(
     """
     from modelctl.admission.admit import Request
     from modelctl.admission.admit import admit as run
+    from modelctl.admission.attestation import load_signing_key
+    from modelctl.admission.evidence_signature import SIGNATURE_FILE, sign_evidence
     from modelctl.cli.output import deliver
     from modelctl.cli.progress import shown
+    from modelctl.files import write_whole
     from modelctl.settings import load_workspace
 
     workspace = load_workspace(
@@ -73,16 +79,28 @@ def admit(
         evidence_dir=evidence_dir,
         upstream=upstream,
     )
+    key = _signing_key(workspace)
+    if sign:
+        load_signing_key(key)  # one that can't sign is known before hours of checks
     with shown(quiet=quiet) as progress:
         admission = run(request, progress)
     report = admission.report
-    out = deliver(admission, json_target, beside="raw evidence")
+    out = deliver(admission, report_files, beside="raw evidence")
+    (admission.evidence_dir / SIGNATURE_FILE).unlink(missing_ok=True)  # it would be of an earlier report
+    if sign:
+        write_whole(admission.evidence_dir / SIGNATURE_FILE, sign_evidence(report, key))
     release = report.model.release
     if release and (published := _published(workspace, release, report.model.served_digest)):
         out.print(published, style="bold", highlight=False)
     elif report.verdict == "admitted" and release and not report.partial:
         out.print(f"next: modelctl publish {release}", style="bold")
     return report.exit_code
+
+
+def _signing_key(workspace: Workspace) -> Path | None:
+    """The key of the settings, from the registry repository's root."""
+    key = workspace.settings.signing.key
+    return workspace.resolve(key) if key else None
 
 
 def _published(workspace: Workspace, release: str, served_digest: str | None) -> str | None:

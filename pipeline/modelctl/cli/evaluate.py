@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from modelctl.cli.report_files import REPORT_OPTIONS, ReportFiles
+
 
 @click.command(epilog="Exit codes: 0 as good, 1 worse, 2 usage, 3 could not decide, 130 interrupted.")
 @click.argument("repo")
@@ -13,7 +15,7 @@ import click
 @click.option("--tasks", metavar="NAME,…", help="Ask these tasks of lm-eval instead of the policy's.")
 @click.option("--questions", type=int, metavar="N", help="Ask so many; as many as the policy says unless given.")
 @click.option("--policy", metavar="NAME|FILE", help="Judge by this policy instead of the settings' own.")
-@click.option("--json", "json_target", metavar="FILE|-", help="Also write the report as JSON; - is stdout.")
+@REPORT_OPTIONS
 @click.option("--evidence-dir", type=click.Path(path_type=Path), help="Where both answers to each question go.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def evaluate(
@@ -22,9 +24,9 @@ def evaluate(
     tasks: str | None,
     questions: int | None,
     policy: str | None,
-    json_target: str | None,
     evidence_dir: Path | None,
     quiet: bool,
+    report_files: ReportFiles,
 ) -> int:
     """Ask REPO and BASELINE the same questions, and decide whether REPO answers as well.
 
@@ -53,5 +55,5 @@ def evaluate(
     )
     with shown(quiet=quiet) as progress:
         admission = compare(comparison, progress)
-    deliver(admission, json_target, beside="both answers to each question")
+    deliver(admission, report_files, beside="both answers to each question")
     return admission.report.exit_code

@@ -34,6 +34,7 @@ COMMANDS = {
     "admit": Entry("admit", "admit", "Run the admission checks on a model and decide."),
     "quantize": Entry("quantize", "quantize", "Make a quantised model of any source, without judging it."),
     "evaluate": Entry("evaluate", "evaluate", "Does a model answer as well as another? Paired, on the same questions."),
+    "gate": Entry("gate", "gate", "Merge the evidence of several runners and decide."),
     "policy": Entry("policy", "policy", "Admission policies: show, check, explain."),
     "publish": Entry("publish", "publish", "Upload an admitted release once, record it and tag it."),
     "pull": Entry("pull", "pull", "Download a published release, verified."),

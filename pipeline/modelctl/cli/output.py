@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from modelctl.admission.admit import Admission
+    from modelctl.cli.report_files import ReportFiles
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -36,16 +37,24 @@ def write_json(target: str, text: str) -> None:
     write_whole(Path(target), text)
 
 
-def deliver(admission: Admission, json_target: str | None, *, beside: str) -> Console:
-    """Keep the report with its evidence (`beside` says what that is), write it as JSON where it is asked for, and print
-    it; returns the console that took it."""
+def deliver(admission: Admission, files: ReportFiles, *, beside: str) -> Console:
+    """Keep the report with its evidence (`beside` says what that is), write the files that are asked for, and print it;
+    returns the console that took it."""
     from modelctl.admission.terminal import print_report
 
-    text = admission.report.to_json()
-    write_whole(admission.evidence_dir / "report.json", text)
-    if json_target:
-        write_json(json_target, text)
-    out = console(stderr=json_target == "-")
+    write_whole(admission.evidence_dir / "report.json", admission.report.to_json())
+    files.write(admission.report)
+    out = console(stderr=files.on_stdout)
     print_report(admission.report, out)
     out.print(f"\nreport and {beside}: {admission.evidence_dir}", style="dim", soft_wrap=True)
     return out
+
+
+def size_text(size_bytes: int) -> str:
+    """Bytes for people, in powers of ten: `7 B`, `1.5 GB`."""
+    amount = float(size_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"

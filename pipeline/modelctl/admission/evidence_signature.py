@@ -1,0 +1,103 @@
+"""A runner's signature over its evidence: `report.sig.json` beside `report.json`.
+
+An in-toto statement (v1) in a DSSE envelope, signed with Ed25519. Its subjects are the report and every file of raw
+evidence by sha256; so the runner's key vouches for the report and, through it, for what lies beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from modelctl.admission.attestation import (
+    PAYLOAD_TYPE,
+    STATEMENT_TYPE,
+    Envelope,
+    key_id,
+    load_signing_key,
+    pre_authentication_encoding,
+)
+from modelctl.admission.report import Report
+from modelctl.admission.signers import AllowedSigner
+from modelctl.documents import read_text
+from modelctl.errors import InputError, RefusedError
+
+SIGNATURE_FILE = "report.sig.json"
+PREDICATE_TYPE = "https://modelctl.dev/evidence/v1"
+REPORT_NAME = "report.json"
+
+
+def sign_evidence(report: Report, key_path: Path | None) -> str:
+    """The text of the signature's file. Raises `InputError` for the key."""
+    key = load_signing_key(key_path)
+    files = {item.path: item.sha256 for check in report.checks for item in check.evidence}
+    subjects = {REPORT_NAME: _sha256(report.to_json()), **files}
+    statement = {
+        "_type": STATEMENT_TYPE,
+        "subject": [{"name": name, "digest": {"sha256": sha256}} for name, sha256 in sorted(subjects.items())],
+        "predicateType": PREDICATE_TYPE,
+        "predicate": {
+            "release": report.model.release,
+            "source_digest": report.model.source_digest,
+            "served_digest": report.model.served_digest,
+            "policy_digest": report.policy.digest,
+            "checks": [check.id for check in report.checks],
+            "created_at": report.created_at,
+        },
+    }
+    payload = json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    signature = key.sign(pre_authentication_encoding(PAYLOAD_TYPE, payload))
+    envelope = Envelope(payload=payload, payload_type=PAYLOAD_TYPE, signatures=((key_id(key.public_key()), signature),))
+    return envelope.to_json()
+
+
+def verify_evidence(folder: Path, report_text: str, signers: Sequence[AllowedSigner]) -> str | None:
+    """The fingerprint of the allowed key that signed this folder's report; None when it is not signed.
+
+    Raises `RefusedError` for a signature that is there and does not hold.
+    """
+    path = folder / SIGNATURE_FILE
+    if not path.is_file():
+        return None
+    try:
+        envelope = Envelope.from_json(read_text(path), origin=SIGNATURE_FILE)
+    except InputError as error:
+        raise RefusedError(error.message) from error
+    signer = _signer(envelope, signers)
+    if signer is None:
+        named = ", ".join(name or "(unnamed)" for name, _ in envelope.signatures) or "nobody"
+        raise RefusedError(
+            f"{SIGNATURE_FILE} names {named} as signer, and no allowed key has signed it",
+            remedy="add the runner's public key to policies/allowed_signers by a reviewed change",
+        )
+    try:
+        body = json.loads(envelope.payload)
+        kinds = (envelope.payload_type, body["_type"], body["predicateType"])
+        subjects = {str(item["name"]): str(item["digest"]["sha256"]) for item in body["subject"]}
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RefusedError(f"{SIGNATURE_FILE} is signed but is no statement about evidence: {error!r}") from error
+    if kinds != (PAYLOAD_TYPE, STATEMENT_TYPE, PREDICATE_TYPE):
+        raise RefusedError(f"{SIGNATURE_FILE} says {kinds[2]}, wanted {PREDICATE_TYPE}")
+    if subjects.get(REPORT_NAME) != _sha256(report_text):
+        raise RefusedError(f"{SIGNATURE_FILE} is of another report than the one beside it")
+    return signer
+
+
+def _signer(envelope: Envelope, signers: Sequence[AllowedSigner]) -> str | None:
+    from cryptography.exceptions import InvalidSignature
+
+    signed = pre_authentication_encoding(envelope.payload_type, envelope.payload)
+    for signer in signers:
+        for _, signature in envelope.signatures:
+            try:
+                signer.key.verify(signature, signed)
+            except InvalidSignature:
+                continue
+            return key_id(signer.key)
+    return None
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
