@@ -20,6 +20,7 @@ from pathlib import Path
 import deep_scan
 import detection
 import files
+import listing
 import load
 import numbers_pass
 import peers
@@ -47,6 +48,7 @@ def parts(options: argparse.Namespace, folder: Path) -> Mapping[str, Part]:
         "quantization": lambda: quantization.rows(folder),
         "detection": lambda: detection.rows(folder),
         "load": lambda: load.rows(folder),
+        "listing": lambda: listing.rows(folder, rounds=rounds),
         "deep-scan": lambda: deep_scan.rows(folder, rounds=max(1, rounds // 2), size_mb=options.scan_mb),
     }
 

@@ -17,8 +17,8 @@ from modelctl.registry.records import (
     list_records,
     load_record,
     proposed_releases,
-    version_order,
 )
+from modelctl.registry.versions import version_order
 from tests.registry.test_verify import a_tree
 from tests.support.publication import RELEASE_FILE
 from tests.support.reports import DIGEST

@@ -10,10 +10,15 @@ from modelctl.audit.history import Commit, History
 from modelctl.audit.violation import Violation
 from modelctl.documents import parse_yaml
 from modelctl.errors import InputError
-from modelctl.rollout.deploy import DIGEST_TRAILER, ENVIRONMENT_TRAILER, RELEASE_TRAILER
-from modelctl.rollout.manifest import DIGEST_ANNOTATION, RELEASE_ANNOTATION
 from modelctl.rollout.published import PUBLISHED_FILE, parse_published
-from modelctl.rollout.render import ROLLOUT_FILE
+from modelctl.rollout.words import (
+    DIGEST_ANNOTATION,
+    DIGEST_TRAILER,
+    ENVIRONMENT_TRAILER,
+    RELEASE_ANNOTATION,
+    RELEASE_TRAILER,
+    ROLLOUT_FILE,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

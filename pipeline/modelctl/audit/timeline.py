@@ -18,10 +18,8 @@ from modelctl.audit.history import Commit, FileChange, History, read_history
 from modelctl.errors import InputError
 from modelctl.registry.publish import tag_name
 from modelctl.registry.records import RECORD_FILE, REPORT_FILE
-from modelctl.rollout.deploy import DIGEST_TRAILER, REASON_TRAILER, RELEASE_TRAILER
-from modelctl.rollout.manifest import RELEASE_ANNOTATION
 from modelctl.rollout.published import PUBLISHED_FILE
-from modelctl.rollout.render import ROLLOUT_FILE
+from modelctl.rollout.words import DIGEST_TRAILER, REASON_TRAILER, RELEASE_ANNOTATION, RELEASE_TRAILER, ROLLOUT_FILE
 
 Kind = Literal[
     "proposed",

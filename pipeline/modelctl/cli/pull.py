@@ -51,6 +51,7 @@ def pull(
     modelctl pull qwen3-4b@stable:prod ./qwen
     modelctl pull qwen3-4b@1.2.0 /models/qwen --from s3://models --digest sha256:…
     """
+    from modelctl.cli.output import size_text
     from modelctl.cli.progress import shown
     from modelctl.cli.releases import allowed_signers, find, find_in_bucket, open_store
     from modelctl.registry.pull import pull as run
@@ -105,5 +106,5 @@ def pull(
     click.secho(f"{found.id}: whole and verified against {' and '.join(grounds)}", fg="green", bold=True)
     click.echo(f"\nfolder       {folder}")
     kept = f", {len(done.kept)} of them there already" if done.kept else ""
-    click.echo(f"files        {len(served.files)}{kept}, {served.size_bytes / 1e6:,.1f} MB")
+    click.echo(f"files        {len(served.files)}{kept}, {size_text(served.size_bytes)}")
     click.echo(f"served tree  {served.tree_digest}")

@@ -7,7 +7,6 @@ and with their folder.
 from __future__ import annotations
 
 import io
-import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,6 +16,7 @@ from modelctl.documents import Document, load_document
 from modelctl.errors import InputError
 from modelctl.model.release import Metadata, load_release, release_folder
 from modelctl.registry.manifest import Digest, Served, Sha256, Timestamp
+from modelctl.registry.versions import version_order
 
 RECORD_FILE = "record.yaml"
 REPORT_FILE = "admission.json"
@@ -103,14 +103,3 @@ def proposed_releases(root: Path) -> tuple[Metadata, ...]:
     paths = (root / "registry").glob("*/*/release.yaml")
     found = [load_release(path).metadata for path in paths if not path.with_name(RECORD_FILE).exists()]
     return tuple(sorted(found, key=lambda metadata: (metadata.name, version_order(metadata.version))))
-
-
-def version_order(version: str) -> tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]:
-    """A sort key that orders semantic versions by precedence (semver.org 2.0.0, section 11)."""
-    core, _, pre = version.partition("-")
-    identifiers = tuple(
-        (not part.isdigit(), int(part) if part.isdigit() else 0, "" if part.isdigit() else part)
-        for part in re.split(r"\.", pre)
-        if part
-    )
-    return tuple(int(part) for part in core.split(".")), not pre, identifiers

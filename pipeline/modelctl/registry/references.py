@@ -18,8 +18,8 @@ from modelctl.documents import nearest
 from modelctl.errors import InputError
 from modelctl.model.release import NAME_PATTERN, VERSION_PATTERN
 from modelctl.registry.manifest import MANIFESTS, Manifest, manifest_key
-from modelctl.registry.records import version_order
 from modelctl.registry.store import ObjectStore
+from modelctl.registry.versions import version_order
 
 Channel = Literal["stable", "canary"]
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")

@@ -7,23 +7,25 @@ verification reads the whole record.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from modelctl.errors import InputError
-from modelctl.model.release import load_release
-from modelctl.registry.records import RECORD_FILE, REPORT_FILE, load_record, version_order
-from modelctl.registry.retired import RETIRED_FILE
+from modelctl.registry.versions import version_order
 
 State = Literal["proposed", "published", "retired"]
 _TAIL_BYTES = 16 << 10
 _ADMITTED = re.compile(rb'^  "created_at": "([0-9T:Z+.-]+)"', re.MULTILINE)
-_LINE = re.compile(r"^( {2})?([A-Za-z_]\w*):(?: (.*))?$")
-_PLAIN = re.compile(r"[A-Za-z0-9][\w./:@+ -]*|'[^']*'")
-_LICENSE = re.compile(r"^  license: *([A-Za-z0-9][\w.+-]*) *$", re.MULTILINE)
+_RECORD = re.compile(
+    rb"""\nmetadata:\n  name: (?P<name>\S+)\n  version: (?P<version>\S+)\n"""
+    rb"""published_at: '(?P<published_at>[^'\n]+)'\n(?:.*\n)*?"""
+    rb"""policy:\n  name: (?P<policy>[\w.-]+)\n(?:.*\n)*?"""
+    rb"""  key_id: (?P<key_id>SHA256:\S+)\n(?:.*\n)*?"""
+    rb"""served:\n  tree_digest: (?P<tree_digest>sha256:\S+)\n  size_bytes: (?P<size_bytes>\d+)\n  uri: (?P<uri>s3://\S+)\n"""
+)
+_LICENSE = re.compile(rb"^  license: *([A-Za-z0-9][\w.+-]*) *$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,10 @@ def summaries(root: Path, name: str | None = None) -> tuple[Summary, ...]:
 
     Raises `InputError` for a record or release file that is malformed.
     """
-    found = [_summary(root, path) for path in (root / "registry").glob(f"{name or '*'}/*/") if path.is_dir()]
+    found = []
+    for model in _folders(root / "registry"):
+        if name in (None, model.name):
+            found += [_summary(root, model.name, folder.name, folder.path) for folder in _folders(Path(model))]
     present = [item for item in found if item is not None]
     return tuple(sorted(present, key=lambda item: (item.name, version_order(item.version))))
 
@@ -64,98 +69,81 @@ def published(root: Path, name: str | None = None) -> tuple[Summary, ...]:
     return tuple(item for item in summaries(root, name) if item.state == "published")
 
 
-def _summary(root: Path, folder: Path) -> Summary | None:
-    record = folder / RECORD_FILE
-    release = folder / "release.yaml"
+def _folders(folder: Path) -> list[os.DirEntry[str]]:
     try:
-        text = record.read_text(encoding="utf-8")
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if entry.is_dir()]
     except FileNotFoundError:
-        if not release.is_file():
-            return None
-        proposed = load_release(release)
-        metadata = proposed.metadata
-        return Summary(name=metadata.name, version=metadata.version, state="proposed", license=proposed.spec.license)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{record}: not UTF-8", remedy=f"git log -- {record}") from error
-    name, version = folder.parent.name, folder.name
-    lines = _scalars(text)
-    try:
-        if (lines["metadata.name"], lines["metadata.version"]) != (name, version):
-            raise InputError(f"{record}: is the record of another release", remedy=f"git log -- {record}")
-        values = {key: lines[place] for key, place in _PLACES.items()}
-        size_bytes = int(lines["served.size_bytes"])
-    except (KeyError, ValueError):  # not as modelctl writes it
-        whole = load_record(root, name, version)
-        served, policy = whole.served, whole.policy
-        values = {
-            "published_at": whole.published_at,
-            "tree_digest": served.tree_digest,
-            "uri": served.uri,
-            "policy": policy.name,
-            "key_id": whole.evidence.key_id,
-        }
-        size_bytes = served.size_bytes
+        return []
+
+
+def _summary(root: Path, name: str, version: str, folder: str) -> Summary | None:
+    files = set(os.listdir(folder))  # noqa: PTH208 - names alone, thousands of times
+    if "record.yaml" not in files:
+        return _proposed(Path(folder, "release.yaml")) if "release.yaml" in files else None
+    found = _RECORD.search(_content(f"{folder}/record.yaml"))
+    values = {key: value.decode(errors="replace") for key, value in found.groupdict().items()} if found else {}
+    if (values.get("name"), values.get("version")) != (name, version):  # of another, or not as modelctl writes it
+        values = _parsed(root, name, version)
+    size_bytes = int(values.pop("size_bytes"))
     return Summary(
-        name=name,
-        version=version,
-        state="retired" if (folder / RETIRED_FILE).exists() else "published",
-        license=_license(release),
-        admitted_at=_admitted_at(folder / REPORT_FILE),
+        state="retired" if "retired.yaml" in files else "published",
+        license=_license(f"{folder}/release.yaml") if "release.yaml" in files else None,
+        admitted_at=_admitted_at(f"{folder}/admission.json") if "admission.json" in files else None,
         size_bytes=size_bytes,
         **values,
     )
 
 
-_PLACES: Mapping[str, str] = {
-    "published_at": "published_at",
-    "tree_digest": "served.tree_digest",
-    "uri": "served.uri",
-    "policy": "policy.name",
-    "key_id": "evidence.key_id",
-}
+def _proposed(path: Path) -> Summary:
+    from modelctl.model.release import load_release
+
+    release = load_release(path)
+    metadata = release.metadata
+    return Summary(name=metadata.name, version=metadata.version, state="proposed", license=release.spec.license)
 
 
-def _scalars(text: str) -> dict[str, str]:
-    """The plain scalars of a record's first two levels, by dotted key, up to the list of files."""
-    found: dict[str, str] = {}
-    block = ""
-    for line in text.split("\n"):
-        if line == "  files:" and block == "served":
-            break
-        matched = _LINE.fullmatch(line)
-        if matched is None:
-            continue
-        indent, key, value = matched.groups()
-        if not indent:
-            block = key
-        place = f"{block}.{key}" if indent else key
-        if value is not None and _PLAIN.fullmatch(value):
-            found[place] = value.strip("'")
-    return found
+def _parsed(root: Path, name: str, version: str) -> dict[str, str]:
+    from modelctl.registry.records import load_record
+
+    record = load_record(root, name, version)
+    return {
+        "name": name,
+        "version": version,
+        "published_at": record.published_at,
+        "policy": record.policy.name,
+        "key_id": record.evidence.key_id,
+        "tree_digest": record.served.tree_digest,
+        "size_bytes": str(record.served.size_bytes),
+        "uri": record.served.uri,
+    }
 
 
-def _license(release: Path) -> str | None:
+def _license(release: str) -> str | None:
     """The licence that a release file names: from a plain line, else from the whole file."""
-    try:
-        text = release.read_text(encoding="utf-8")
-    except (FileNotFoundError, UnicodeDecodeError):
+    content = _content(release)
+    if b"license" not in content:
         return None
-    if "license" not in text:
-        return None
-    found = _LICENSE.findall(text)
-    return found[0] if len(found) == text.count("license") == 1 else load_release(release).spec.license
+    found = _LICENSE.findall(content)
+    if len(found) == content.count(b"license") == 1:
+        return str(found[0], "ascii")
+    from modelctl.model.release import load_release
+
+    return load_release(Path(release)).spec.license
 
 
-def _admitted_at(report: Path) -> str | None:
+def _admitted_at(report: str) -> str | None:
     """When a report was made. A line that begins so is a key of the report itself: JSON texts hold no line breaks."""
-    try:
-        with report.open("rb") as stream:
-            size = stream.seek(0, 2)
-            stream.seek(max(0, size - _TAIL_BYTES))
+    with open(report, "rb", buffering=0) as stream:  # noqa: PTH123 - thousands of them
+        size = stream.seek(0, os.SEEK_END)
+        for start in sorted({max(0, size - _TAIL_BYTES), 0}, reverse=True):
+            stream.seek(start)
             found = _ADMITTED.search(stream.read())
-            if found is None and size > _TAIL_BYTES:
-                stream.seek(0)
-                found = _ADMITTED.search(stream.read())
-    except FileNotFoundError:
-        return None
-    return found[1].decode() if found else None
+            if found is not None:
+                return found[1].decode()
+    return None
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as stream:  # noqa: PTH123 - thousands of them
+        return stream.read()

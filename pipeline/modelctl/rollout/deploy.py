@@ -23,12 +23,9 @@ from modelctl.rollout.canary import Share
 from modelctl.rollout.environment import environments_folder, load_environment
 from modelctl.rollout.manifest import ServedRelease
 from modelctl.rollout.published import PUBLISHED_FILE, with_release
-from modelctl.rollout.render import FILES, ROLLOUT_FILE, render
+from modelctl.rollout.render import FILES, render
+from modelctl.rollout.words import DIGEST_TRAILER, ENVIRONMENT_TRAILER, REASON_TRAILER, RELEASE_TRAILER, ROLLOUT_FILE
 
-RELEASE_TRAILER = "Model-Release"
-DIGEST_TRAILER = "Model-Digest"
-ENVIRONMENT_TRAILER = "Environment"
-REASON_TRAILER = "Reason"
 FIRST_NOTE = (
     "first deployment here: Argo Rollouts has no stable release to compare with, so it skips the canary steps and "
     "their analysis and starts all replicas at once"

@@ -14,12 +14,11 @@ from typing import TypeAlias
 
 from modelctl.errors import InputError
 from modelctl.model.tree import DIGEST_PREFIX
+from modelctl.rollout.words import DIGEST_ANNOTATION, RELEASE_ANNOTATION
 
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 Manifest: TypeAlias = Mapping[str, Json]
 
-RELEASE_ANNOTATION = "modelctl.dev/release"
-DIGEST_ANNOTATION = "modelctl.dev/tree-digest"
 NAME_LABEL = "app.kubernetes.io/name"
 HASH_LABEL = "rollouts-pod-template-hash"
 

@@ -9,8 +9,8 @@ from modelctl.model.release import Serving
 from modelctl.rollout import analysis, canary, network, workload
 from modelctl.rollout.environment import Environment
 from modelctl.rollout.manifest import Manifest, ServedRelease, dump, resource_name
+from modelctl.rollout.words import ROLLOUT_FILE
 
-ROLLOUT_FILE = "rollout.yaml"
 FILES = (
     ROLLOUT_FILE,
     "services.yaml",

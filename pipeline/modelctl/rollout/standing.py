@@ -15,11 +15,14 @@ from pathlib import Path
 
 from modelctl.errors import InputError
 from modelctl.git import Git
-from modelctl.rollout.deploy import ENVIRONMENT_TRAILER
-from modelctl.rollout.manifest import DIGEST_ANNOTATION, RELEASE_ANNOTATION, resource_name
-from modelctl.rollout.render import ROLLOUT_FILE
+from modelctl.rollout.words import (
+    DIGEST_ANNOTATION,
+    ENVIRONMENT_TRAILER,
+    PROMOTED_TRAILER,
+    RELEASE_ANNOTATION,
+    ROLLOUT_FILE,
+)
 
-PROMOTED_TRAILER = "Promoted"
 ENVIRONMENTS = "gitops/environments"
 _RELEASE = re.compile(rf"^ +[\"']?{re.escape(RELEASE_ANNOTATION)}[\"']?: [\"']?([^\s\"']+)[\"']?$", re.MULTILINE)
 _DIGEST = re.compile(rf"^ +[\"']?{re.escape(DIGEST_ANNOTATION)}[\"']?: [\"']?([^\s\"']+)[\"']?$", re.MULTILINE)
@@ -95,6 +98,8 @@ def standings(root: Path) -> tuple[Standing, ...]:
 
 def standing_of(all_of_them: Iterable[Standing], name: str, environment: str) -> Standing:
     """One model in one environment. Raises `InputError` that names what is there."""
+    from modelctl.rollout.manifest import resource_name
+
     here = [item for item in all_of_them if item.environment == environment]
     for item in here:
         if item.folder == resource_name(name) or item.deployed.startswith(f"{name}@"):

@@ -1,0 +1,13 @@
+"""The words by which commits, manifests and their readers know each other; they never change."""
+
+from __future__ import annotations
+
+RELEASE_ANNOTATION = "modelctl.dev/release"
+DIGEST_ANNOTATION = "modelctl.dev/tree-digest"
+RELEASE_TRAILER = "Model-Release"
+DIGEST_TRAILER = "Model-Digest"
+ENVIRONMENT_TRAILER = "Environment"
+PROMOTED_TRAILER = "Promoted"
+REASON_TRAILER = "Reason"
+ROLLOUT_FILE = "rollout.yaml"
+"""The file of a rendered folder that names what is served."""
