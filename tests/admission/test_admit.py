@@ -18,6 +18,7 @@ from modelctl.progress import SILENT
 from modelctl.settings import load_workspace
 from tests.support.gguf import gguf, tensor
 from tests.support.models import raw_safetensors, tiny_llama
+from tests.support.progress import Notes
 
 RELEASE: Mapping[str, Any] = {
     "apiVersion": "modelctl.dev/v1",
@@ -107,9 +108,28 @@ def test_a_model_that_the_gate_refuses_is_never_loaded(root: Path) -> None:
             assert "code refused the model" in check.undecided[0].reason
 
 
-def test_a_recipe_that_can_not_work_is_an_input_error(root: Path) -> None:
-    with pytest.raises(InputError, match="group"):
-        run(root, release(root, quantization={"group_size": 128}), "integrity", "tokenizer")
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        ({"group_size": 128}, "does not divide the 64 inputs"),
+        ({"group_size": 32, "exclude": ["nosuch"]}, "'nosuch' matches none"),
+        ({"group_size": 32, "calibration": {"file": "own.jsonl"}}, r"calibration file own\.jsonl: No such file"),
+    ],
+)
+def test_a_recipe_that_can_not_work_is_an_input_error_before_any_check(
+    root: Path, recipe: dict[str, object], words: str
+) -> None:
+    progress = Notes()
+    request = Request(repo=release(root, quantization=recipe), workspace=load_workspace(root, environ={}))
+    with pytest.raises(InputError, match=words):
+        admit(request, progress)
+    assert not any("integrity" in note for note in progress.lines)
+
+
+def test_weights_that_can_not_be_read_are_integritys_to_name(root: Path) -> None:
+    (root / "model" / "model.safetensors").write_bytes(b"no header")
+    report = run(root, release(root, quantization={"group_size": 128}), "integrity", "tokenizer").report
+    assert [check.outcome for check in report.checks] == ["failed", "error"]
 
 
 def test_without_isolation_the_policy_decides_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

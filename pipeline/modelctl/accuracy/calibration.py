@@ -73,6 +73,17 @@ def from_file(path: Path, *, column: str = "text", shown: str | None = None) -> 
     return CalibrationText(origin=f"file {shown}", parts=(text,))
 
 
+def from_registry(file: Path, *, root: Path, column: str) -> CalibrationText:
+    """A file below `root`, the registry repository. Raises `InputError` also when it lies outside."""
+    path = (root / file).resolve()
+    if not path.is_relative_to(root.resolve()):
+        raise InputError(
+            f"calibration file {file}: outside of the registry repository",
+            remedy="put the file into the repository and name it relative to its root",
+        )
+    return from_file(path, column=column, shown=file.as_posix())
+
+
 def resolve(
     calibration: Calibration | None,
     *,
@@ -89,13 +100,7 @@ def resolve(
     if calibration is None:
         return shipped()
     if calibration.file is not None:
-        path = (root / calibration.file).resolve()
-        if not path.is_relative_to(root.resolve()):
-            raise InputError(
-                f"calibration file {calibration.file}: outside of the registry repository",
-                remedy="put the file into the repository and name it relative to its root",
-            )
-        return from_file(path, column=calibration.column, shown=calibration.file.as_posix())
+        return from_registry(calibration.file, root=root, column=calibration.column)
     text = _dataset(calibration, cache / "calibration", progress, time_limit_s, memory_limit_bytes)
     return CalibrationText(origin=f"dataset {calibration.dataset}@{calibration.revision}", parts=(text,))
 

@@ -18,6 +18,7 @@ from modelctl.accuracy.quantize import Quantized, quantize
 from modelctl.admission.closing import close
 from modelctl.admission.evidence import EvidenceFolder
 from modelctl.admission.machine import describe_machine
+from modelctl.admission.making import require_recipe
 from modelctl.admission.own_checks import own_check
 from modelctl.admission.policy import LoadedPolicy
 from modelctl.admission.report import LicenseReport, ModelReport, Report
@@ -34,6 +35,7 @@ from modelctl.errors import InputError, ModelctlError
 from modelctl.model.card import licenses_of
 from modelctl.model.config import load_config
 from modelctl.model.kinds import recognise
+from modelctl.model.release import Calibration
 from modelctl.model.tree import Tree, hash_file
 from modelctl.progress import Progress
 from modelctl.settings import Workspace
@@ -174,6 +176,8 @@ class _Run:
         source = self._subject.source.tree
         for kind in self._kinds:
             self._progress.note(f"kind: {kind.name} ({kind.because})")
+        if self._quantization is not None:
+            require_recipe(source, self._quantization, self._calibration, root=self._root)
         of_trees = [run for run in self.checks.values() if run.check.scope == "tree"]
         gate = [run for run in of_trees if run.check.id in LOADING_GATE]
         loading = [run for run in of_trees if run.check.id not in LOADING_GATE]
@@ -240,7 +244,7 @@ class _Run:
         cache, memory_bytes = self._state / "cache", int(limits.memory_limit_gib * (1 << 30))
         try:
             text = resolve(
-                self._quantization.calibration or limits.calibration,
+                self._calibration,
                 root=self._root,
                 cache=cache,
                 progress=self._progress,
@@ -266,6 +270,12 @@ class _Run:
             return False
         self.served = self._made.tree
         return True
+
+    @property
+    def _calibration(self) -> Calibration | None:
+        """The release's, or else the policy's."""
+        of_release = self._quantization.calibration if self._quantization else None
+        return of_release or self._policy.spec.checks.quantization.calibration
 
     def _gate_closed(self, waiting: Sequence[CheckRun], what: str) -> bool:
         shut = [run.check.id for run in self.checks.values() if run.check.id in LOADING_GATE and run.has_findings]

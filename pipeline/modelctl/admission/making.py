@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelctl.accuracy.calibration import CalibrationText, from_file, resolve
+from modelctl.accuracy.calibration import CalibrationText, from_file, from_registry, resolve
+from modelctl.accuracy.layers import check_specification, linear_layers
 from modelctl.accuracy.plan import Plan, plan
 from modelctl.accuracy.quantize import Quantized, quantize
 from modelctl.admission.policy import load_policy
@@ -23,7 +24,7 @@ from modelctl.documents import validate
 from modelctl.errors import CannotDecideError, InputError
 from modelctl.isolation import Sandbox
 from modelctl.model.kinds import recognise
-from modelctl.model.release import Quantization
+from modelctl.model.release import Calibration, Quantization
 from modelctl.model.tree import Tree, scan_tree
 from modelctl.progress import Progress
 from modelctl.settings import Workspace
@@ -97,6 +98,22 @@ def prepare(order: Order, progress: Progress) -> Prepared:
     return Prepared(
         order=order, subject=subject, limits=limits, text=text, plan=plan(source, spec, cache=cache, text=text)
     )
+
+
+def require_recipe(source: Tree, spec: Quantization, calibration: Calibration | None, *, root: Path) -> None:
+    """Hold a release's wishes against its files before the first check runs, which may take an hour.
+
+    Raises `InputError` for a calibration file that is missing or malformed and for a recipe that does not fit the
+    layers. Weights that can't be read are left to the check `integrity`.
+    """
+    if calibration is not None and calibration.file is not None:
+        from_registry(calibration.file, root=root, column=calibration.column)
+    try:
+        readable = bool(linear_layers(source))
+    except InputError:
+        readable = False
+    if readable:
+        check_specification(source, spec)
 
 
 def make(prepared: Prepared, progress: Progress) -> Quantized:
