@@ -2,6 +2,8 @@
 
 `by_hand.py quantise MODEL OUT INPUTS` and `by_hand.py answer MODEL INPUTS`, each in a process of its own. INPUTS is a
 JSON file with the recipe, the calibration text, the documents to answer and the texts to read, as modelctl took them.
+The arithmetic is modelctl's too (float32 where the processor has no bfloat16, weights unpacked once): what is compared
+is what modelctl does around it.
 """
 
 from __future__ import annotations
@@ -19,8 +21,12 @@ def quantise(model: str, out: str, inputs: dict[str, Any]) -> None:
     from gptqmodel import GPTQModel, QuantizeConfig
     from transformers import AutoTokenizer, set_seed
 
+    from modelctl.accuracy.precision import widened
     from modelctl.accuracy.quantize_worker import windows
+    from modelctl.accuracy.widening import widen
 
+    if widened("bfloat16"):
+        widen()
     set_seed(0)
     tokens = AutoTokenizer.from_pretrained(model)(inputs["text"], add_special_tokens=False)["input_ids"]
     samples = windows(tokens, count=inputs["samples"], length=inputs["sample_tokens"], seed=0)
@@ -43,14 +49,14 @@ def answer(model: str, inputs: dict[str, Any]) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from modelctl.accuracy import task_loading
+    from modelctl.accuracy.unpacking import load_gptq
 
+    dtype = getattr(torch, inputs["dtype"])
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     if "quantization_config" in json.loads(Path(model, "config.json").read_text(encoding="utf-8")):
-        from gptqmodel import GPTQModel
-
-        loaded = GPTQModel.load(model, device="cpu", dtype=torch.bfloat16).model
+        loaded = load_gptq(model, half=torch.bfloat16, dtype=dtype, device="cpu")
     else:
-        loaded = AutoModelForCausalLM.from_pretrained(model, dtype=torch.bfloat16)
+        loaded = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
     driver = HFLM(
         pretrained=loaded,
         tokenizer=AutoTokenizer.from_pretrained(model),

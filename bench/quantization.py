@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from comparison import Row
 
@@ -101,6 +102,7 @@ def _inputs(folder: Path) -> Path:
     from modelctl.checks.quantization import EVIDENCE, QuantizationLimits
 
     evidence = folder / "evidence" / "quantization" / EVIDENCE
+    report = folder / "evidence" / "report.json"
     if not evidence.is_file():
         log = (folder / "last.log").read_text(encoding="utf-8", errors="replace")
         raise SystemExit(f"bench: modelctl evaluate compared nothing\n{log}")
@@ -117,6 +119,7 @@ def _inputs(folder: Path) -> Path:
                 "sample_tokens": SAMPLE_TOKENS,
                 "group_size": GROUP_SIZE,
                 "documents": documents,
+                "dtype": _dtype(json.loads(report.read_text(encoding="utf-8"))),
                 "batch_size": QuantizationLimits().batch_size,
                 "texts": [text.text for text in shipped_texts()],
             }
@@ -124,6 +127,11 @@ def _inputs(folder: Path) -> Path:
         encoding="utf-8",
     )
     return path
+
+
+def _dtype(report: dict[str, Any]) -> object:
+    """In which type our run compared."""
+    return report["checks"][0]["measurements"][0]["parameters"]["dtype"]
 
 
 def _cost(command: Sequence[str | Path], folder: Path, *, ends: Sequence[int]) -> Cost:

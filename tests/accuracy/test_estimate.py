@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modelctl.accuracy.estimate import LIBRARIES_BYTES, duration, measured_rate
+from modelctl.accuracy.estimate import LIBRARIES_BYTES, answering_bytes, duration, measured_rate
 from modelctl.accuracy.plan import beforehand, plan
 from modelctl.model.release import Quantization
 from modelctl.model.tree import scan_tree
@@ -50,6 +50,14 @@ def test_a_memory_limit_that_is_too_low_is_said_beforehand(tmp_path: Path) -> No
     assert beforehand(wanted, memory_limit_bytes=1 << 29)[-1] == (
         "that is more memory than the policy's memory_limit_gib allows (0.5 GiB)"
     )
+
+
+def test_answering_takes_the_weights_in_the_type_of_the_comparison(tmp_path: Path) -> None:
+    tree = scan_tree(tiny_llama(tmp_path / "model", layers=2, hidden=64))
+    guess = plan(tree, SPEC, cache=tmp_path).estimate
+    elements = guess.quantized_elements + guess.kept_elements
+    assert answering_bytes(tree, "bfloat16") == LIBRARIES_BYTES + 2 * elements
+    assert answering_bytes(tree, "float32") == LIBRARIES_BYTES + 4 * elements
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(4.2, "4 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h")])

@@ -19,6 +19,7 @@ from modelctl.errors import CannotDecideError, DoesNotApplyError
 from modelctl.model.release import Quantization
 from tests.support.contexts import tree_context
 from tests.support.models import tiny_llama
+from tests.support.progress import Notes
 
 LIMITS = QuantizationLimits(tasks=("modelctl_easy",), questions=1000)
 RECIPE = Quantization(group_size=64, calibration_samples=16)
@@ -145,6 +146,19 @@ def test_bits_per_byte_are_measured_and_judged_only_where_the_policy_says_so() -
     assert finding.rule == "quantization.bits-per-byte"
     assert "1.500 bits a byte, 0.100 more than with the original; the limit is 0.05" in finding.message
     assert observe(answers(right), answers(right, bits=120), pairs, strict, RECIPE, PRECISION).findings == ()
+
+
+def test_what_a_comparison_will_take_is_said_beforehand(tmp_path: Path) -> None:
+    progress = Notes()
+    limits = LIMITS.model_copy(update={"memory_limit_gib": 0.5, "dtype": "float32", "task_folder": Path("../out")})
+    folder = tiny_llama(tmp_path / "model")
+    with pytest.raises(CannotDecideError):
+        CHECK.run(context(folder, tmp_path, limits=limits, quantization=RECIPE, progress=progress))
+    assert progress.lines == [
+        "both models answer in float32: the policy demands it (quantization.dtype)",
+        "estimate: 0.9 GB of memory, and what a batch of 32 questions takes",
+        "that is more memory than the policy's memory_limit_gib allows (0.5 GiB)",
+    ]
 
 
 def test_a_task_folder_lies_in_the_registry_repository(tmp_path: Path) -> None:

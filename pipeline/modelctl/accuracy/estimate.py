@@ -91,6 +91,13 @@ def estimate(
     )
 
 
+def answering_bytes(original: Tree, dtype: str) -> int:
+    """Memory of a process that has a model of as many weights loaded in `dtype`, quantised ones unpacked too; what a
+    batch of questions takes beside that depends on their length."""
+    elements = sum(tensor.elements for tensor in stored_tensors(original) if DTYPE_BITS[tensor.dtype] >= 16)
+    return LIBRARIES_BYTES + elements * (_FLOAT32_BYTES if dtype == "float32" else _WORKING_BYTES)
+
+
 def measured_rate(records: Path, *, device: str) -> float | None:
     """Multiplications a second of the largest run whose record lies in a folder; None when no run is known.
 

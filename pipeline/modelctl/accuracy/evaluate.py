@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from modelctl import worker
 from modelctl.accuracy import reading
 from modelctl.accuracy.answers import Document, Kept, TextScore
+from modelctl.accuracy.estimate import duration
 from modelctl.accuracy.precision import widened
 from modelctl.accuracy.questions import Questions, lent
 from modelctl.accuracy.sampling import PORTION
@@ -108,6 +110,7 @@ def evaluate(
         return found
     record.parent.mkdir(parents=True, exist_ok=True)
     kept = Kept(record.with_suffix(".parts"))
+    pace = _Pace(kept, min(limit, questions.available), label, progress)
     with lent(questions) as home, progress.task(label, total=min(limit, questions.available), unit="documents") as task:
         if kept.parts:
             progress.note(f"{label}: goes on after {kept.documents} documents of an earlier run")
@@ -135,13 +138,35 @@ def evaluate(
             time_limit_s=time_limit_s,
             memory_limit_bytes=memory_limit_bytes,
             task=task,
-            on_progress=kept.hear,
+            on_progress=pace.hear,
         )
     documents, texts = kept.whole(answered)
     results = Results(documents=documents, texts=texts, **parameters)
     write_whole(record, json.dumps(asdict(results)) + "\n")
     kept.forget()
     return results
+
+
+class _Pace:
+    """Keeps what is answered, and tells the time that is left once the second portion is: the first has the loading."""
+
+    def __init__(self, kept: Kept, total: int, label: str, progress: Progress) -> None:
+        self._kept, self._total, self._label, self._progress = kept, total, label, progress
+        self._heard = 0
+        self._since = 0.0
+
+    def hear(self, message: Mapping[str, Any]) -> None:
+        """Take a message of the child."""
+        self._kept.hear(message)
+        if "part" not in message:
+            return
+        self._heard += 1
+        if self._heard == 1:
+            self._since = time.monotonic()
+        left = self._total - self._kept.documents
+        if self._heard == 2 and left > PORTION:
+            seconds = (time.monotonic() - self._since) * left / PORTION
+            self._progress.note(f"{self._label}: about {duration(seconds)} are left")
 
 
 def _remembered(record: Path) -> Results | None:

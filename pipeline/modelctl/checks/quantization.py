@@ -8,12 +8,13 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from modelctl.accuracy.estimate import answering_bytes
 from modelctl.accuracy.evaluate import Results, evaluate
 from modelctl.accuracy.methods import method_of, require_measurable
 from modelctl.accuracy.pairing import Pair, evidence_lines, pair
@@ -65,14 +66,18 @@ class QuantizationLimits(CheckLimits):
     max_bits_per_byte_rise: Annotated[float, Field(gt=0)] | None = None
     """How many more bits the served model may need for a byte of the shipped texts. None: measured, and not judged."""
     fewshot: Annotated[int, Field(ge=0, le=32)] = 0
+    """Solved examples before each question."""
     dtype: Demand = "auto"
     """Of both models' numbers while they answer. `auto`: the model's own half type (bfloat16 or float16) where a GPU or
     the processor multiplies in it, else float32, which holds the same values."""
     batch_size: Annotated[int, Field(ge=1, le=1024)] = 32
+    """Answers that are computed at once; it moves the last digits."""
     seed: int = 0
+    """Of the random choices; the same seed makes the same ones."""
     time_limit_s: Annotated[int, Field(ge=1)] = 14400
     """For the quantisation, and again for each of the two evaluations."""
     memory_limit_gib: Annotated[float, Field(gt=0)] = 64
+    """What a child and all that it starts may use."""
     calibration: Calibration | None = None
     """The text that quantising looks at, where the release names none. None: the sample that ships with modelctl."""
 
@@ -97,7 +102,8 @@ class QuantizationCheck:
         for recipe in recipes:
             require_measurable(recipe)
         precision = choose(limits.dtype, configs[0], recipes)
-        context.progress.note(f"both models answer in {precision.dtype}: {precision.because}")
+        for note in _beforehand(precision, answering_bytes(baseline.tree, precision.dtype), limits):
+            context.progress.note(note)
         memory_bytes = int(limits.memory_limit_gib * (1 << 30))
         questions = prepare(
             limits.tasks,
@@ -136,6 +142,14 @@ class QuantizationCheck:
         if context.made is None or context.quantization is None:
             return seen
         return seen.plus(of_making(context.made, context.quantization))
+
+
+def _beforehand(precision: Precision, needed_bytes: int, limits: QuantizationLimits) -> Iterator[str]:
+    """What a person who waits is told before anything is loaded."""
+    yield f"both models answer in {precision.dtype}: {precision.because}"
+    yield f"estimate: {needed_bytes / 1e9:.1f} GB of memory, and what a batch of {limits.batch_size} questions takes"
+    if needed_bytes > limits.memory_limit_gib * (1 << 30):
+        yield f"that is more memory than the policy's memory_limit_gib allows ({limits.memory_limit_gib:g} GiB)"
 
 
 def _task_folder(context: CheckContext[QuantizationLimits]) -> Path | None:
