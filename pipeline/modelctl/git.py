@@ -5,6 +5,7 @@ Only what the registry, the rollout and the audit need. Hooks and signing follow
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -71,13 +72,41 @@ class Git:
         return self.head()
 
     def tag(self, name: str, message: str, *, at: str = "HEAD") -> None:
-        """Create an annotated tag on a commit; an equal one already there is fine, another is a `GitError`."""
+        """Create an annotated tag on a commit, signed where git is set up to sign.
+
+        An equal one already there is fine, another is a `GitError`.
+        """
         existing = self.run("rev-parse", "--verify", "--quiet", f"refs/tags/{name}^{{commit}}", check=False).strip()
         if existing:
             if existing != self.run("rev-parse", "--verify", f"{at}^{{commit}}").strip():
                 raise GitError(f"tag {name} already points at {existing[:12]}", remedy=f"git show {name}")
             return
-        self.run("tag", "--annotate", "--file=-", name, at, stdin=message + "\n")
+        kind = "--sign" if self._signs() else "--annotate"
+        self.run("tag", kind, "--file=-", name, at, stdin=message + "\n")
+
+    def fetch(self, remote: str, *, timeout_s: float) -> bool:
+        """Whether a remote's branches could be fetched in that time; nobody is asked for a password."""
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(self.root), "fetch", "--quiet", remote],
+                env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                timeout=timeout_s,
+            )
+        except (FileNotFoundError, subprocess.TimeoutExpired):
+            return False
+        return done.returncode == 0
+
+    def tracks(self, path: Path) -> bool:
+        """Whether git knows a file."""
+        return bool(self.run("ls-files", "--", str(path), check=False).strip())
+
+    def _signs(self) -> bool:
+        """Whether the person's git signs tags, or at least commits: whoever signs those wants release tags signed."""
+        options = ("tag.gpgSign", "tag.forceSignAnnotated", "commit.gpgSign")
+        return any(self.run("config", "--type=bool", option, check=False).strip() == "true" for option in options)
 
     def blobs(self, specs: Sequence[str]) -> tuple[bytes | None, ...]:
         """The content of many objects (`<commit>:<path from the top>`) by one process; None where there is none.
@@ -117,6 +146,8 @@ class Git:
 def _remedy(words: str) -> str | None:
     if "tell me who you are" in words or "empty ident" in words:
         return "git config user.name '…' && git config user.email '…'"
+    if "gpg failed to sign" in words or "failed to write commit object" in words or "unable to sign" in words:
+        return "git is set up to sign and can't: git config --get-regexp 'gpg|signing', and is the key there?"
     if "index.lock" in words:
         return "another git is at work; wait for it, then run the same command again"
     return None

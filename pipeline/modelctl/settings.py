@@ -19,7 +19,7 @@ from modelctl.errors import InputError
 
 FILE_NAME = "modelctl.yaml"
 PREFIX = "MODELCTL_"
-SECRETS = ("store.access_key", "store.secret_key", "engine.api_key")
+SECRETS = ("store.access_key", "store.secret_key", "store.session_token", "engine.api_key")
 MASK = "********"
 
 
@@ -30,9 +30,14 @@ class Store(Document):
     """`http(s)://host:port` of MinIO or another S3 server."""
     bucket: str = "models"
     region: str | None = None
+    addressing: Literal["auto", "path", "virtual-host"] = "auto"
+    """Where a request names the bucket: in its path, or in its host's name; auto: the latter for Amazon's servers."""
     ca_file: Path | None = None
+    profile: str | None = None
+    """A profile of AWS's shared files that holds the keys."""
     access_key: str | None = None
     secret_key: str | None = None
+    session_token: str | None = None
 
 
 class Engine(Document):
@@ -55,6 +60,8 @@ class Signing(Document):
 
     key: Path | None = None
     """An Ed25519 private key: OpenSSH or PEM."""
+    allowed: Path | None = None
+    """Who may sign, where that is not `policies/allowed_signers` of the registry repository."""
 
 
 class Settings(Document):
@@ -117,6 +124,16 @@ class Workspace:
     def resolve(self, path: Path) -> Path:
         """A path of a setting: relative ones start at the root."""
         return (self.root / path.expanduser()).resolve()
+
+    def only_environment(self) -> str:
+        """The one environment that the settings name. Raises `InputError` when they name several, or none."""
+        if len(self.settings.environments) != 1:
+            known = ", ".join(self.settings.environments)
+            raise InputError(
+                "which environment?",
+                remedy=f"add --env with one of: {known}" if known else f"name them in {FILE_NAME}, or add --env",
+            )
+        return self.settings.environments[0]
 
 
 def find_root(start: Path) -> Path:

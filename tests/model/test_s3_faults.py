@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelctl.model.s3_faults import NoSuchBucketError, StoreError, StoreUnavailableError
+from modelctl.model.s3_faults import NoSuchBucketError, NotSupportedError, StoreError, StoreUnavailableError
 from modelctl.registry.store import ObjectStore
 from tests.support.broken_s3 import Answer, broken_s3
 
@@ -28,9 +28,11 @@ def xml_error(code: str, message: str = "words") -> bytes:
         ((403, "text/html", b"<h1>Forbidden</h1>"), StoreError, "refused the access key", "SECRET_KEY"),
         ((404, "text/xml", xml_error("NoSuchBucket")), NoSuchBucketError, "no bucket 'models'", "store.bucket"),
         ((404, "text/html", b"<h1>Hello</h1>"), StoreError, "not as an S3 server does", "console"),
+        ((403, XML, xml_error("RequestTimeTooSkewed")), StoreError, "clocks", "timedatectl"),
+        ((501, XML, xml_error("NotImplemented")), NotSupportedError, "does not know how", "modelctl doctor"),
         ((507, XML, xml_error("XMinioStorageFull", "disk is full")), StoreError, "disk is full", "log of the object"),
         pytest.param(
-            (503, XML, xml_error("SlowDown")), StoreUnavailableError, "503", "services up", marks=pytest.mark.services
+            (503, XML, xml_error("SlowDown")), StoreUnavailableError, "503", "same command again", marks=pytest.mark.services
         ),
     ],
 )
@@ -65,7 +67,6 @@ def test_a_server_without_conditional_writes_gets_a_plain_one() -> None:
     with broken_s3(answer) as server:
         store = a_store(server.url)
         assert store.put_if_absent("k", b"x") == b"x"
-        assert not store.enforces_absence()
         assert [method for method, _, _ in server.requests[:3]] == ["GET", "PUT", "PUT"]
 
 

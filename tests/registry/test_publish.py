@@ -21,13 +21,15 @@ from modelctl.progress import SILENT, Task, Unit
 from modelctl.registry.manifest import Manifest, Served, manifest_key
 from modelctl.registry.publish import publish
 from modelctl.registry.pull import pull
+from modelctl.registry.recording import WRITTEN
 from modelctl.registry.records import load_record
+from modelctl.registry.sending import Sending, send_files
 from modelctl.registry.store import ObjectStore
 from modelctl.registry.upload import carry_out, sweep_and_check
 from modelctl.services.process import Running, free_port
 from tests.registry.conftest import a_store
 from tests.support.keys import fingerprint
-from tests.support.publication import MOMENTS, Proposal, publish_and_die
+from tests.support.publication import MOMENTS, POLICY, Proposal, publish_and_die
 from tests.support.reports import DIGEST, a_check, a_report
 from tests.support.s3_servers import ACCESS_KEY, SECRET_KEY
 
@@ -72,7 +74,7 @@ def assert_whole(proposal: Proposal, store: ObjectStore) -> None:
     trailers = git.run("log", "-1", "--format=%(trailers:only,unfold)", commits[0])
     assert f"Model-Release: {proposal.id}" in trailers
     assert f"Model-Digest: {tree.digest}" in trailers
-    assert f"Policy-Digest: {DIGEST}" in trailers
+    assert f"Policy-Digest: {POLICY.digest}" in trailers
     envelope = Envelope.from_json((proposal.folder / "attestation.dsse.json").read_text(), origin="it")
     statement = verify(envelope, [load_signing_key(proposal.root / "key").public_key()])
     assert statement.served.digest == tree.digest
@@ -89,17 +91,22 @@ class TestOnce:
         assert done.commit == proposal.git.head()
         changed = proposal.git.run("show", "--name-only", "--format=", "HEAD").split()
         folder = "registry/tiny/1.0.0/"
-        assert changed == [folder + name for name in ("admission.json", "attestation.dsse.json", "record.yaml")]
-        pull(any_store, "tiny", "1.0.0", tmp_path / "pulled", record=load_record(proposal.root, "tiny", "1.0.0"))
+        assert changed == [".dvc/.gitignore", ".dvc/config", *sorted(folder + name for name in WRITTEN)]
+        pull(any_store, load_record(proposal.root, "tiny", "1.0.0").served, tmp_path / "pulled")
+        assert (tmp_path / "pulled" / "model.safetensors").read_bytes() == b"\0" * 5000
 
     def test_it_says_whether_the_server_keeps_others_apart(
         self, proposal: Proposal, store: ObjectStore, strict_store: ObjectStore
     ) -> None:
         notes = Notes()
-        assert proposal.publish(store, progress=notes).conditional is False
+        lax = proposal.publish(store, progress=notes).capabilities
+        assert lax is not None
+        assert not lax.conditional_writes
         assert any("does not enforce If-None-Match" in note for note in notes.lines)
         later = Notes()
-        assert proposal.next_version("1.1.0").publish(strict_store, progress=later).conditional is True
+        strict = proposal.next_version("1.1.0").publish(strict_store, progress=later).capabilities
+        assert strict is not None
+        assert strict.conditional_writes
         assert later.lines == []
 
     def test_a_second_time_sends_nothing_and_changes_nothing(self, proposal: Proposal, any_store: ObjectStore) -> None:
@@ -168,11 +175,12 @@ class TestOnce:
         done = proposal.next_version("1.1.0").publish(any_store)
         assert {step.entry.path: step.action for step in done.steps} == {
             "config.json": "send",
-            "extra/größe 1.txt": "copy",
+            "extra/größe 1.txt": "send",
             "model.safetensors": "copy",
             "z": "copy",
         }
         assert done.tag == "tiny@v1.1.0"
+        assert done.bytes_of("send") == len(b'{"new": 1}\n')
         assert any_store.read("tiny/1.1.0/model.safetensors") == b"\0" * 5000
 
 
@@ -240,9 +248,10 @@ class TestRivals:
         rival.write_bytes(b"y")
         entry = proposal.tree().by_path["z"]._replace(sha256=hashlib.sha256(b"y").hexdigest())
 
-        def overtaken(store: ObjectStore, *arguments: Any, **options: Any) -> None:
-            carry_out(store, *arguments, **options)
-            store.put_file("tiny/1.0.0/z", rival, entry, lambda _: None)
+        def overtaken(store: ObjectStore, *arguments: Any, **options: Any) -> object:
+            done = carry_out(store, *arguments, **options)
+            send_files(store, [Sending(key="tiny/1.0.0/z", path=rival, entry=entry)], lambda _: None)
+            return done
 
         monkeypatch.setattr("modelctl.registry.publish.carry_out", overtaken)
         with pytest.raises(RefusedError, match=r"someone else writes to tiny@1\.0\.0"):
@@ -377,7 +386,7 @@ class TestRefused:
                 report_path=proposal.report,
                 tree=proposal.tree(),
                 store=self.NOWHERE,
-                policy_digest=DIGEST,
+                policy=POLICY,
             )
 
 

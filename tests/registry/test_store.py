@@ -10,7 +10,9 @@ import pytest
 from modelctl.errors import InputError, RefusedError
 from modelctl.model.s3_faults import StoreError, StoreUnavailableError
 from modelctl.model.tree import FileEntry
-from modelctl.registry.store import PART_BYTES, ObjectStore
+from modelctl.registry.capabilities import probe
+from modelctl.registry.sending import PART_BYTES, Sending, send_files
+from modelctl.registry.store import ObjectStore
 from modelctl.services.process import Running, free_port
 from modelctl.services.s3 import keep_credentials, s3_folder
 from modelctl.settings import Store
@@ -22,10 +24,6 @@ def a_file(folder: Path, content: bytes, name: str = "weights") -> tuple[Path, F
     path = folder / name
     path.write_bytes(content)
     return path, FileEntry(path=name, size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
-
-
-def _keys(store: ObjectStore) -> tuple[str | None, str | None]:
-    return store.server.access_key, store.server.secret_key
 
 
 def nothing(_amount: float) -> None:
@@ -48,7 +46,7 @@ class TestBytes:
         content = bytes(range(251)) * (size // 251 + 1)
         path, entry = a_file(tmp_path, content[:size])
         seen: list[float] = []
-        any_store.put_file("m/1.0.0/größe + 1", path, entry, seen.append)
+        send_files(any_store, [Sending(key="m/1.0.0/größe + 1", path=path, entry=entry)], seen.append)
         found = any_store.stat("m/1.0.0/größe + 1")
         assert found is not None
         assert (found.size_bytes, found.sha256, sum(seen)) == (size, entry.sha256, size)
@@ -71,35 +69,21 @@ class TestBytes:
         else:
             path.write_bytes(b"a" * (size - 1) + (b"b" if change == "flipped" else b""))
         with pytest.raises(RefusedError, match="not the bytes that were admitted"):
-            any_store.put_file("m/weights", path, entry, nothing)
+            send_files(any_store, [Sending(key="m/weights", path=path, entry=entry)], nothing)
         assert any_store.stat("m/weights") is None
         assert any_store.sizes("m/") == {}
 
-    def test_an_interrupted_upload_leaves_no_parts(
-        self, any_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        path, entry = a_file(tmp_path, b"a" * (3 * PART_BYTES))
-        seen: list[float] = []
-
-        def interrupt(amount: float) -> None:
-            seen.append(amount)
-            if len(seen) == 2:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            any_store.put_file("m/weights", path, entry, interrupt)
-        assert any_store.sizes("m/") == {}
-        assert any_store.server.minio._list_multipart_uploads(any_store.bucket, prefix="m/").uploads == []
-
     def test_reading_from_the_middle(self, any_store: ObjectStore, tmp_path: Path) -> None:
         path, entry = a_file(tmp_path, b"0123456789")
-        any_store.put_file("m/weights", path, entry, nothing)
+        send_files(any_store, [Sending(key="m/weights", path=path, entry=entry)], nothing)
         assert b"".join(any_store.stream("m/weights", offset=7)) == b"789"
 
     def test_a_copy_on_the_server_keeps_the_hash(self, any_store: ObjectStore, tmp_path: Path) -> None:
         path, entry = a_file(tmp_path, b"0123456789")
-        any_store.put_file("m/1/a b", path, entry, nothing)
-        any_store.copy("m/1/a b", "m/2/c", entry.sha256)
+        send_files(any_store, [Sending(key="m/1/a b", path=path, entry=entry)], nothing)
+        source = any_store.stat("m/1/a b")
+        assert source is not None
+        any_store.copy(source, "m/2/c", entry.sha256)
         found = any_store.stat("m/2/c")
         assert found is not None
         assert found.sha256 == entry.sha256
@@ -119,9 +103,9 @@ class TestOnlyIfAbsent:
     def test_a_server_that_enforces_it_is_found_out(self, strict_store: ObjectStore, store: ObjectStore) -> None:
         for some in (strict_store, store):
             some.ensure_bucket()
-        assert strict_store.enforces_absence()
-        assert strict_store.enforces_absence()
-        assert not store.enforces_absence()
+        assert probe(strict_store).conditional_writes
+        assert probe(strict_store).conditional_writes
+        assert not probe(store).conditional_writes
 
     def test_the_first_writer_wins(self, any_store: ObjectStore) -> None:
         assert any_store.put_if_absent("k", b"first") == b"first"
@@ -155,7 +139,7 @@ class TestFaults:
         elsewhere = a_store(any_store.place.endpoint)
         path, entry = a_file(tmp_path, b"x")
         with pytest.raises(StoreError, match=f"no bucket '{elsewhere.bucket}'") as caught:
-            elsewhere.put_file("k", path, entry, nothing)
+            send_files(elsewhere, [Sending(key="k", path=path, entry=entry)], nothing)
         assert "store.bucket" in str(caught.value.remedy)
         assert elsewhere.read("k") is None
         assert elsewhere.sizes("") == {}
@@ -197,17 +181,14 @@ def test_an_unreachable_store_says_so_without_repeating_a_url() -> None:
 
 
 class TestOpening:
-    def test_keys_come_from_settings_then_from_the_variables_of_other_tools(self) -> None:
-        environ = {"AWS_ACCESS_KEY_ID": "aws-id", "AWS_SECRET_ACCESS_KEY": "aws-secret", "MINIO_ACCESS_KEY": "minio-id"}
-        settings = Store(endpoint="http://127.0.0.1:9000")
-        assert _keys(ObjectStore.open(settings, environ=environ)) == ("minio-id", "aws-secret")
-        own = Store(endpoint="http://127.0.0.1:9000", access_key="own", secret_key="own-secret")
-        assert _keys(ObjectStore.open(own, environ=environ)) == ("own", "own-secret")
-
-    def test_half_a_pair_of_keys_names_the_other_half(self) -> None:
-        with pytest.raises(InputError) as caught:
-            ObjectStore.open(Store(endpoint="http://127.0.0.1:9000", access_key="own"), environ={})
-        assert "MODELCTL_STORE_SECRET_KEY" in str(caught.value.remedy)
+    def test_keys_and_where_the_server_is_come_from_the_same_settings(self) -> None:
+        settings = Store(endpoint="https://s3.example.org", addressing="virtual-host", region="eu-west-1")
+        store = ObjectStore.open(settings, environ={"MINIO_ACCESS_KEY": "minio-id", "MINIO_SECRET_KEY": "hush"})
+        assert (store.server.access_key, store.server.secret_key) == ("minio-id", "hush")
+        assert store.server.minio.get_presigned_url("GET", "models", "k").startswith("https://models.s3.example.org/k?")
+        by_path = ObjectStore.open(settings.model_copy(update={"addressing": "path"}), environ={})
+        built = by_path.server.minio._base_url.build(method="GET", region="", bucket_name="models", object_name="k")
+        assert built.netloc == "s3.example.org"
 
     def test_no_store_at_all(self, tmp_path: Path) -> None:
         keep_credentials(s3_folder(tmp_path))

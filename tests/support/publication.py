@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import signal
 import subprocess
@@ -15,14 +16,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import modelctl.registry.publish as publication
+from modelctl.admission.policy import LoadedPolicy, load_policy
+from modelctl.checks import CHECK_IDS
 from modelctl.git import Git
 from modelctl.model.tree import Tree, hash_file, scan_tree
 from modelctl.progress import SILENT, Progress
+from modelctl.registry import recording
 from modelctl.registry.publish import Published, publish
 from modelctl.registry.store import ObjectStore
 from modelctl.settings import Workspace, load_workspace
 from tests.support.keys import ssh_key
-from tests.support.reports import DIGEST, a_report
+from tests.support.reports import a_check, a_report
 from tests.support.repos import git_repository
 
 PROJECT = Path(__file__).parents[2]
@@ -33,12 +37,14 @@ metadata: {{name: {name}, version: {version}}}
 spec:
   source: {{folder: model}}
 """
+POLICY = load_policy("demo", PROJECT)
 MOMENTS: dict[str, tuple[object, str, int]] = {
-    "within-the-files": (ObjectStore, "put_file", 2),
+    "within-the-files": (ObjectStore, "put_whole", 3),  # the first is of the probe
     "before-the-manifest": (publication, "_write_manifest", 1),
-    "after-the-manifest": (publication, "_write_record", 1),
-    "within-the-record": (publication, "write_whole", 3),
-    "before-the-commit": (publication, "_commit", 1),
+    "after-the-manifest": (publication, "remember_contents", 1),
+    "before-the-record": (publication, "write_record", 1),
+    "within-the-record": (recording, "write_whole", 6),
+    "before-the-commit": (publication, "commit_record", 1),
     "before-the-tag": (Git, "tag", 1),
 }
 
@@ -74,12 +80,15 @@ class Proposal:
     def tree(self) -> Tree:
         return scan_tree(self.root / "model")
 
-    def admit(self, *, policy_digest: str = DIGEST) -> None:
+    def admit(self, *, policy_digest: str = POLICY.digest) -> None:
         """Write the report that an admission of the model folder would leave."""
         digest = self.tree().digest
-        report = a_report(release=self.id, served_digest=digest, policy_digest=policy_digest)
+        checks = [a_check(check_id) for check_id in CHECK_IDS]
+        report = a_report(*checks, release=self.id, served_digest=digest, policy_digest=policy_digest)
         judged = hash_file(self.folder / "release.yaml")
-        report = replace(report, model=replace(report.model, source_digest=digest, release_sha256=judged))
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        model = replace(report.model, source_digest=digest, release_sha256=judged)
+        report = replace(report, model=model, created_at=now)
         self.report.write_text(report.to_json(), encoding="utf-8")
 
     def next_version(self, version: str) -> Proposal:
@@ -92,7 +101,13 @@ class Proposal:
         return proposal
 
     def publish(
-        self, store: ObjectStore, *, tree: Tree | None = None, progress: Progress = SILENT, dry_run: bool = False
+        self,
+        store: ObjectStore,
+        *,
+        tree: Tree | None = None,
+        policy: LoadedPolicy = POLICY,
+        progress: Progress = SILENT,
+        dry_run: bool = False,
     ) -> Published:
         return publish(
             self.workspace,
@@ -100,7 +115,7 @@ class Proposal:
             report_path=self.report,
             tree=tree or self.tree(),
             store=store,
-            policy_digest=DIGEST,
+            policy=policy,
             progress=progress,
             dry_run=dry_run,
         )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from modelctl.checks.malware import MalwareLimits
 
 State = Literal["ok", "missing", "warning"]
+LACKING = "docs/registry.md says what each is for; MinIO has all of them"
 EXTRAS = {"tokenizer": ("transformers", "tokenizers"), "quantization": ("torch", "gptqmodel", "lm_eval")}
 
 
@@ -182,12 +183,21 @@ def _engine(part: _Part, workspace: Workspace) -> Diagnosis:
 
 
 def _store(part: _Part, workspace: Workspace) -> Diagnosis:
+    from modelctl.registry.capabilities import probe
     from modelctl.registry.store import ObjectStore
 
     try:
-        return part.ok(ObjectStore.open(workspace.settings.store, state=workspace.state).describe())
+        store = ObjectStore.open(workspace.settings.store, state=workspace.state)
+        found = store.describe()
+        if not store.exists():
+            return part.ok(found)
+        can = probe(store)
     except ModelctlError as error:
         return part.failed(error)
+    found += f"; has {', '.join(can.has()) or 'nothing more'}"
+    if can.lacks():
+        return part.warning(f"{found}; lacks {', '.join(can.lacks())}", LACKING)
+    return part.ok(found)
 
 
 def _signing(part: _Part, workspace: Workspace) -> Diagnosis:

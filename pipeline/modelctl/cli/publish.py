@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,7 +69,7 @@ def publish(release: str, report_path: Path | None, dry_run: bool, json_target: 
             report_path=kept,
             tree=tree,
             store=store,
-            policy_digest=policy.digest,
+            policy=policy,
             progress=progress,
             dry_run=dry_run,
         )
@@ -95,6 +96,13 @@ def _tell(result: Published, *, dry_run: bool, out: Console) -> None:
     out.print(f"bytes        {moved}")
     out.print(f"served tree  {result.served.tree_digest}")
     out.print(f"signed by    {result.key_id}")
+    if result.capabilities:
+        can = result.capabilities
+        out.print(
+            f"store        has {', '.join(can.has()) or 'nothing more'}; lacks {', '.join(can.lacks()) or 'nothing'}"
+        )
+    if result.retained_until:
+        out.print(f"retained     until {result.retained_until:%Y-%m-%d %H:%M} UTC")
     if result.commit:
         out.print(f"git          commit {result.commit[:12]}, tag {result.tag}")
         out.print("\nnext: git push --follow-tags", style="bold")
@@ -109,10 +117,14 @@ def _as_json(result: Published, *, dry_run: bool) -> str:
         "uri": result.served.uri,
         "served_digest": result.served.tree_digest,
         "size_bytes": result.served.size_bytes,
-        "files": [{**step.entry._asdict(), "action": step.action} for step in result.steps],
+        "files": [
+            {**step.entry._asdict(), "action": step.action, "source": step.source.key if step.source else None}
+            for step in result.steps
+        ],
         "dry_run": dry_run,
         "published_before": result.manifest_existed,
-        "store_enforces_absence": result.conditional,
+        "store_can": dataclasses.asdict(result.capabilities) if result.capabilities else None,
+        "retained_until": result.retained_until.isoformat() if result.retained_until else None,
         "commit": result.commit,
         "tag": result.tag,
         "key_id": result.key_id,

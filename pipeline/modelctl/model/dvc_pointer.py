@@ -21,8 +21,10 @@ from typing import Any
 from modelctl.documents import parse_yaml, read_text
 from modelctl.errors import CannotDecideError, InputError, RefusedError
 from modelctl.model.s3_listing import unsafe
+from modelctl.model.tree import scan_tree
 
 _MD5 = re.compile(r"[0-9a-f]{32}(\.dir)?")
+_TREE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _IMPORTED_FROM = re.compile(r"(remote|s3)://[^\s\x00-\x1f]+")
 SUFFIX = ".dvc"
 BLOCK_BYTES = 1 << 20
@@ -43,6 +45,8 @@ class Pointer:
     """The md5 is of a server's ETags: it holds only where these are md5s themselves."""
     size_bytes: int | None
     """Of all files together, as the pointer says."""
+    tree_digest: str | None = None
+    """The tree digest that modelctl wrote into it at a publication: it decides instead of the md5."""
 
     @property
     def is_folder(self) -> bool:
@@ -81,7 +85,23 @@ def read_pointer(path: Path) -> Pointer:
         raise InputError(f"{path}: found {pinned!a:.80} where an md5 is wanted", remedy=_ADD_ANEW)
     size = output.get("size", imported.get("size"))
     size_bytes = size if isinstance(size, int) and not isinstance(size, bool) and size >= 0 else None
-    return Pointer(path=path, output=name, md5=pinned, by_tags=by_tags, size_bytes=size_bytes)
+    return Pointer(
+        path=path, output=name, md5=pinned, by_tags=by_tags, size_bytes=size_bytes, tree_digest=_digest(values, path)
+    )
+
+
+def _digest(values: Mapping[str, Any], path: Path) -> str | None:
+    """`meta.modelctl.tree_digest`; None in a pointer that modelctl did not write."""
+    meta = values.get("meta")
+    ours = meta.get("modelctl") if isinstance(meta, dict) else None
+    if ours is None:
+        return None
+    digest = ours.get("tree_digest") if isinstance(ours, dict) else None
+    if not isinstance(digest, str) or not _TREE_DIGEST.fullmatch(digest):
+        raise InputError(
+            f"{path}: found {digest!a:.80} at meta.modelctl.tree_digest, wanted sha256:HEX", remedy=f"git log -- {path}"
+        )
+    return digest
 
 
 def _only(values: Any, key: str, path: Path) -> dict[str, Any]:
@@ -103,6 +123,14 @@ def verify(pointer: Pointer, output: Path, advance: Callable[[float], None] = la
             f"{pointer.path}: points at a {'folder' if pointer.is_folder else 'file'}, DVC brought something else",
             remedy="dvc pull it yourself and look at it",
         )
+    if pointer.tree_digest is not None:
+        found = scan_tree(output).digest
+        if found != pointer.tree_digest:
+            raise RefusedError(
+                f"{pointer.path}: the bytes are {found}, the pointer names {pointer.tree_digest}",
+                remedy="the object store's copy was changed: modelctl verify names the files",
+            )
+        return
     files = _md5s(output, advance) if output.is_dir() else {"": _md5(output, advance)}
     found = folder_md5(files, tags=pointer.by_tags) if output.is_dir() else files[""]
     if found == pointer.md5:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from modelctl.errors import InputError
 from modelctl.model.s3_faults import Place, StoreError, translated
+from modelctl.model.s3_keys import Keys, find_keys
 from modelctl.services.s3 import embedded_s3
 from modelctl.settings import Store
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 20
 SHOW_SETTINGS = "modelctl config show"
-ACCESS_KEY_VARIABLES = ("MINIO_ACCESS_KEY", "AWS_ACCESS_KEY_ID")
-SECRET_KEY_VARIABLES = ("MINIO_SECRET_KEY", "AWS_SECRET_ACCESS_KEY")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +49,10 @@ class S3Client:
     """`http(s)://host:port`."""
     access_key: str | None = None
     secret_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
     region: str | None = None
+    addressing: Literal["auto", "path", "virtual-host"] = "auto"
+    """Whether the bucket is in a request's path or in its host's name; auto: the latter for Amazon's servers."""
     ca_file: Path | None = None
     silence_s: float = 300.0
     """Longest silence of the server, in seconds; putting a large object together takes it minutes."""
@@ -72,26 +74,26 @@ class S3Client:
         Keys that are not set come from the variables that other S3 tools read. Raises `InputError` when there is no
         server, or half a pair of keys.
         """
-        access_key = settings.access_key or _first_set(environ, ACCESS_KEY_VARIABLES)
-        secret_key = settings.secret_key or _first_set(environ, SECRET_KEY_VARIABLES)
         endpoint = settings.endpoint
         embedded = embedded_s3(state) if state is not None else None
         if embedded is not None and endpoint in (None, embedded.running.address):
             endpoint = embedded.running.address
-            access_key, secret_key = embedded.credentials.access_key, embedded.credentials.secret_key
-        if endpoint is None:
+            made = embedded.credentials
+            keys = Keys(access_key=made.access_key, secret_key=made.secret_key)
+        elif endpoint is None:
             raise InputError(
                 "no object store is set",
                 remedy="set store.endpoint (MODELCTL_STORE_ENDPOINT), or start one on disk: modelctl services up s3",
             )
-        if (access_key is None) != (secret_key is None):
-            missing = "MODELCTL_STORE_SECRET_KEY" if access_key else "MODELCTL_STORE_ACCESS_KEY"
-            raise InputError("only half of the object store's keys is set", remedy=f"export {missing}=…")
+        else:
+            keys = find_keys(settings, endpoint, environ)
         return cls(
             endpoint=endpoint,
-            access_key=access_key,
-            secret_key=secret_key,
-            region=settings.region,
+            access_key=keys.access_key,
+            secret_key=keys.secret_key,
+            session_token=keys.session_token,
+            region=settings.region or keys.region,
+            addressing=settings.addressing,
             ca_file=settings.ca_file,
         )
 
@@ -102,7 +104,7 @@ class S3Client:
 
         return urllib3.PoolManager(
             timeout=urllib3.Timeout(connect=10, read=self.silence_s),
-            maxsize=10,
+            maxsize=16,
             cert_reqs="CERT_REQUIRED",
             ca_certs=str(self.ca_file) if self.ca_file else None,
             retries=urllib3.Retry(
@@ -120,14 +122,23 @@ class S3Client:
         from minio import Minio
 
         parts = urlsplit(self.endpoint)
-        return Minio(
+        client = Minio(
             parts.netloc,
             access_key=self.access_key,
             secret_key=self.secret_key,
+            session_token=self.session_token,
             secure=parts.scheme == "https",
             region=self.region,
             http_client=self.http,
         )
+        match self.addressing:
+            case "path":
+                client.disable_virtual_style_endpoint()
+            case "virtual-host":
+                client.enable_virtual_style_endpoint()
+            case "auto":
+                pass
+        return client
 
     def place(self, bucket: str) -> Place:
         """What errors about a bucket name."""
@@ -150,19 +161,23 @@ class S3Client:
             for item in self.minio.list_objects(bucket, prefix=prefix):
                 yield str(item.object_name)
 
-    def stream(self, bucket: str, key: str, *, offset: int = 0, etag: str = "") -> S3Stream:
-        """The bytes of an object from `offset` on; with `etag` only of that state of it."""
-        return S3Stream(self, bucket, key, offset=offset, etag=etag)
+    def stream(self, bucket: str, key: str, *, offset: int = 0, length: int = 0, etag: str = "") -> S3Stream:
+        """The bytes of an object from `offset` on, `length` of them or all; with `etag` only of that state of it."""
+        return S3Stream(self, bucket, key, offset=offset, length=length, etag=etag)
 
 
 class S3Stream:
-    """The answer to one request for an object: iterate over its blocks. Errors are `StoreError`."""
+    """The answer to one request for an object: iterate over its blocks. Errors are `StoreError`.
 
-    def __init__(self, client: S3Client, bucket: str, key: str, *, offset: int, etag: str) -> None:
+    A server that takes no range may send more than the length that was asked for: what follows is the caller's to drop.
+    """
+
+    def __init__(self, client: S3Client, bucket: str, key: str, *, offset: int, length: int, etag: str) -> None:
         self._client = client
         self._bucket = bucket
         self._key = key
         self._offset = offset
+        self._length = length
         self._etag = etag
         self.sha256: str | None = None
         """What the publisher of the object says it hashes to, once the answer began; None when it says nothing."""
@@ -174,9 +189,11 @@ class S3Stream:
                 self._bucket,
                 self._key,
                 offset=self._offset,
+                length=self._length,
                 request_headers={"If-Match": f'"{self._etag}"'} if self._etag else None,
             )
             self._response = response
+            drained = False
             try:
                 # rclone answers a range with status 200; the header says which bytes they are
                 ranged = response.headers.get("Content-Range", "").startswith(f"bytes {self._offset}-")
@@ -187,9 +204,11 @@ class S3Stream:
                     )
                 self.sha256 = response.headers.get("x-amz-meta-sha256")
                 yield from response.stream(BLOCK_BYTES)
+                drained = True
             finally:
                 self._response = None
-                response.close()
+                if not drained:  # else the connection is good for the next request
+                    response.close()
                 response.release_conn()
 
     def interrupt(self) -> None:
@@ -199,7 +218,3 @@ class S3Stream:
         if waiting is not None:
             with suppress(OSError):
                 waiting.shutdown(socket.SHUT_RDWR)
-
-
-def _first_set(environ: Mapping[str, str], names: Sequence[str]) -> str | None:
-    return next((environ[name] for name in names if environ.get(name)), None)

@@ -23,6 +23,15 @@ _REFUSED = (
     "InvalidToken",
     "AllAccessDisabled",
 )
+_BUSY = (
+    "SlowDown",
+    "SlowDownRead",
+    "SlowDownWrite",
+    "ServiceUnavailable",
+    "RequestTimeout",
+    "XMinioServerNotInitialized",
+)
+_UNKNOWN = ("NotImplemented", "MethodNotAllowed", "XNotImplemented")
 _KEYS = "export MODELCTL_STORE_ACCESS_KEY=… MODELCTL_STORE_SECRET_KEY=… (of a user that may use this bucket)"
 
 
@@ -32,6 +41,14 @@ class StoreError(ModelctlError):
 
 class StoreUnavailableError(StoreError):
     """The connection failed or broke; the same request may succeed later."""
+
+
+class NotSupportedError(StoreError):
+    """The server does not know this request."""
+
+
+class AlreadyThereError(StoreError):
+    """The condition of a request does not hold: the object is there already, or is in another state."""
 
 
 class NoSuchObjectError(StoreError):
@@ -78,11 +95,6 @@ def translated(action: str, place: Place) -> Iterator[None]:
         raise _connection(action, place, error) from error
 
 
-def by_status(action: str, place: Place, status: int, body: str) -> StoreError:
-    """The error for a plain HTTP answer."""
-    return _by_code(action, place, _first(r"<Code>(\w+)</Code>", body), "", status=str(status))
-
-
 def _by_code(action: str, place: Place, code: str, message: str, *, status: str = "") -> StoreError:
     detail = f"{code or f'HTTP {status}'}{f': {message}' if message else ''}"
     if code in _NO_SUCH_THING:
@@ -91,10 +103,25 @@ def _by_code(action: str, place: Place, code: str, message: str, *, status: str 
         return NoSuchBucketError(
             f"cannot {action}: no {place}", remedy="check store.bucket and store.endpoint (modelctl config show)"
         )
-    if code == "PreconditionFailed" or status == "412":
-        return StoreError(
+    if code in ("PreconditionFailed", "ConditionalRequestConflict") or status == "412":
+        return AlreadyThereError(
             f"cannot {action}: the object in {place} is no longer the one that was listed",
             remedy="run the same command again when nobody writes there",
+        )
+    if code == "RequestTimeTooSkewed":
+        return StoreError(
+            f"cannot {action}: the clocks of this machine and of {place.endpoint} are too far apart ({detail})",
+            remedy="timedatectl status, here and on the store's host: synchronise the one that is wrong",
+        )
+    if code in _BUSY or status == "503":
+        return StoreUnavailableError(
+            f"cannot {action}: {place.endpoint} has too much to do ({detail})",
+            remedy="run the same command again later",
+        )
+    if code in _UNKNOWN or status in ("405", "501"):
+        return NotSupportedError(
+            f"cannot {action}: {place.endpoint} does not know how ({detail})",
+            remedy="modelctl doctor shows what it can",
         )
     if code in _REFUSED or status in ("401", "403"):
         return StoreError(f"cannot {action}: {place} refused the access key ({detail})", remedy=_KEYS)
@@ -115,6 +142,11 @@ def _connection(action: str, place: Place, error: Exception) -> StoreError:
 
     reason = getattr(error, "reason", None) or error
     words = re.sub(r"https?://\S+|\(url: \S+\)", "", str(reason)).split(": ", 1)[-1].strip() or type(reason).__name__
+    if isinstance(reason, urllib3.exceptions.ResponseError):  # the same answer at every try
+        return StoreUnavailableError(
+            f"cannot {action}: {place.endpoint} failed or has too much to do: {words}",
+            remedy="see the log of the object store, then run the same command again",
+        )
     if isinstance(reason, urllib3.exceptions.SSLError):
         return StoreError(
             f"cannot {action}: no trusted TLS connection to {place.endpoint}: {words}",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from modelctl.admission.policy import LoadedPolicy
 from modelctl.admission.report import Report
+from modelctl.checks import CHECK_IDS
 from modelctl.errors import InputError, RefusedError
 from modelctl.model.tree import DIGEST_PREFIX, Tree, scan_tree
 from modelctl.progress import SILENT, Progress
@@ -44,13 +47,13 @@ def read_report(path: Path, release_id: str) -> str:
 
 
 def refuse_unless_admitted(
-    report: Report, release_id: str, tree: Tree, *, policy_digest: str, release_sha256: str
+    report: Report, release_id: str, tree: Tree, *, policy: LoadedPolicy, release_sha256: str
 ) -> None:
     """Raise `RefusedError` with every reason why this report does not let `tree` be published as `release_id`.
 
-    `policy_digest` is of the policy that holds now, `release_sha256` of the release file as it is now.
+    `policy` is the one that holds now, `release_sha256` of the release file as it is now.
     """
-    problems = list(_problems(report, release_id, tree, policy_digest))
+    problems = list(_problems(report, release_id, tree, policy))
     if report.model.release == release_id and report.model.release_sha256 != release_sha256:
         problems.append("release.yaml is not the one that was judged")
     if problems:
@@ -59,12 +62,15 @@ def refuse_unless_admitted(
         )
 
 
-def _problems(report: Report, release_id: str, tree: Tree, policy_digest: str) -> Iterator[str]:
+def _problems(report: Report, release_id: str, tree: Tree, policy: LoadedPolicy) -> Iterator[str]:
     if report.verdict != "admitted":
         why = f" ({'; '.join(report.reasons)})" if report.reasons else ""
         yield f"the verdict of its report is '{report.verdict}'{why}"
     if report.partial:
         yield "its report is partial: only some checks were asked for"
+    absent = [check_id for check_id in CHECK_IDS if check_id not in {check.id for check in report.checks}]
+    if absent and not report.partial:
+        yield f"its report lacks {', '.join(absent)}"
     undone = [check.id for check in report.checks if check.required and check.outcome in ("failed", "error")]
     if report.verdict == "admitted" and (undone or not report.checks):
         yield f"its report contradicts itself: admitted, with {', '.join(undone) or 'no checks'}"
@@ -74,8 +80,24 @@ def _problems(report: Report, release_id: str, tree: Tree, policy_digest: str) -
         yield f"the files are {tree.digest}, the report admitted {report.model.served_digest}"
     if tree.problems:
         yield f"{tree.problems[0].path} {tree.problems[0].detail}"
-    if report.policy.digest != policy_digest:
+    if report.policy.digest != policy.digest:
         yield (
             f"the policy '{report.policy.name}' it was admitted under ({report.policy.digest}) "
-            f"is not the one that holds now ({policy_digest})"
+            f"is not the one that holds now ({policy.digest})"
         )
+    yield from _age(report, policy)
+
+
+def _age(report: Report, policy: LoadedPolicy) -> Iterator[str]:
+    limit_h = policy.policy.spec.evidence.max_age_hours
+    try:
+        made = datetime.datetime.fromisoformat(report.created_at)
+        age = datetime.datetime.now(datetime.UTC) - made
+    except (ValueError, TypeError):  # no date, or one without its offset from UTC
+        yield f"its report was made at '{report.created_at}', which is no time in UTC"
+        return
+    if age > datetime.timedelta(hours=limit_h):
+        hours = f"{age.total_seconds() / 3600:.0f}"
+        yield f"its report is {hours} hours old, the policy allows {limit_h:g} (evidence.max_age_hours)"
+    if age < -datetime.timedelta(minutes=10):
+        yield f"its report was made in the future ({report.created_at}): one of two clocks is wrong"

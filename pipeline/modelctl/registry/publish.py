@@ -8,40 +8,32 @@ published version are refused.
 from __future__ import annotations
 
 import datetime
-import hashlib
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from modelctl.admission.attestation import (
-    Envelope,
-    key_id,
-    load_signing_key,
-    public_line,
-    sign,
-)
+from modelctl.admission.attestation import key_id, load_signing_key, public_line, sign
+from modelctl.admission.policy import LoadedPolicy, Retention
 from modelctl.admission.report import Report
 from modelctl.admission.signers import SIGNERS_FILE, load_allowed_signers
-from modelctl.documents import load_document
-from modelctl.errors import InputError, RefusedError
-from modelctl.files import write_whole
+from modelctl.errors import InputError
 from modelctl.git import Git
 from modelctl.model.release import Metadata, load_release, parse_release_id, release_folder
 from modelctl.model.tree import Tree, hash_file
 from modelctl.progress import SILENT, Progress
+from modelctl.registry.capabilities import Capabilities, probe
+from modelctl.registry.card import extract_card
+from modelctl.registry.contents import REQUESTS_AT_ONCE, remember_contents
+from modelctl.registry.dvc import dvc_files, ensure_remote, pointer_text
 from modelctl.registry.eligibility import read_report, refuse_unless_admitted
-from modelctl.registry.manifest import Manifest, Served, attestation_key, manifest_key
-from modelctl.registry.records import (
-    ATTESTATION_FILE,
-    RECORD_FILE,
-    REPORT_FILE,
-    EvidenceRecord,
-    PolicyRecord,
-    Record,
-    SourceRecord,
-)
+from modelctl.registry.manifest import Manifest, Served, attestation_key, manifest_key, object_prefix
+from modelctl.registry.recording import commit_record, existing_record, published_already, tag_name, write_record
+from modelctl.registry.records import ATTESTATION_FILE
 from modelctl.registry.store import ObjectStore
 from modelctl.registry.upload import Step, carry_out, plan_upload, sweep_and_check
 from modelctl.settings import Workspace
+
+__all__ = ["Published", "publish", "tag_name"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +48,10 @@ class Published:
     """The commit that holds the record; None for a dry run."""
     tag: str
     key_id: str
-    conditional: bool | None
-    """Whether the server kept other publishers apart; None when no manifest had to be written."""
+    capabilities: Capabilities | None
+    """What the server can do; None when nothing that depends on it had to be done."""
+    retained_until: datetime.datetime | None
+    """Until when the server keeps the release from being changed; None when it does not."""
 
     def bytes_of(self, action: str) -> int:
         """Bytes of the files that were sent, copied or kept."""
@@ -71,33 +65,27 @@ def publish(
     report_path: Path,
     tree: Tree,
     store: ObjectStore,
-    policy_digest: str,
+    policy: LoadedPolicy,
     progress: Progress = SILENT,
     dry_run: bool = False,
 ) -> Published:
     """Publish an admitted release, or finish an interrupted publication of it.
 
-    `tree`: the served files, hashed on this machine. `policy_digest`: of the policy that holds now. Raises
-    `RefusedError` (not admitted, other bytes, other policy, published already with other bytes), `InputError` (release,
-    report, key), `StoreError` and `GitError`.
+    `tree`: the served files, hashed on this machine. `policy`: the one that holds now. Raises `RefusedError` (not
+    admitted, other bytes, other policy, too old, published already with other bytes), `InputError` (release, report,
+    key), `StoreError` and `GitError`.
     """
     name, version = parse_release_id(release_id)
     folder = release_folder(workspace.root, name, version)
     load_release(folder / "release.yaml")
     report_text = read_report(report_path, release_id)
     report = Report.from_json(report_text, origin=str(report_path))
-    refuse_unless_admitted(
-        report,
-        release_id,
-        tree,
-        policy_digest=policy_digest,
-        release_sha256=hash_file(folder / "release.yaml"),
-    )
+    refuse_unless_admitted(report, release_id, tree, policy=policy, release_sha256=hash_file(folder / "release.yaml"))
     signer = _signer(workspace)
     git = Git.containing(workspace.root)
     git.run("var", "GIT_COMMITTER_IDENT")  # a commit that can't be made is known before anything is sent
     served = Served.of(tree, bucket=store.bucket, name=name, version=version)
-    existing = _existing_record(folder, served, release_id)
+    existing = existing_record(folder, served, release_id)
 
     manifest = _existing_manifest(store, name, version, served)
     steps = plan_upload(store, tree, name=name, version=version, published=manifest is not None)
@@ -109,13 +97,15 @@ def publish(
         commit=None,
         tag=tag_name(name, version),
         key_id=existing.evidence.key_id if existing else signer,
-        conditional=None,
+        capabilities=None,
+        retained_until=None,
     )
     if dry_run:
         return result
-    store.ensure_bucket()
-    carry_out(store, tree, steps, name=name, version=version, progress=progress)
-    conditional = None
+    retention = policy.policy.spec.retention
+    store.ensure_bucket(object_lock=retention is not None)
+    can = probe(store) if manifest is None or retention is not None else None
+    steps = carry_out(store, tree, steps, name=name, version=version, progress=progress)
     envelope = sign(report, tree, _key_path(workspace)) if existing is None else None
     attestation = envelope.to_json().encode() if envelope else (folder / ATTESTATION_FILE).read_bytes()
     if manifest is None:  # one that is there is of an attempt that never became a release
@@ -123,22 +113,25 @@ def publish(
     store.put_if_absent(attestation_key(name, version), attestation)
     if manifest is None:
         sweep_and_check(store, tree, name=name, version=version, progress=progress)
-        conditional = store.enforces_absence()
-        if not conditional:
+        if can is not None and not can.conditional_writes:
             progress.note(
                 f"{store.place} does not enforce If-None-Match: two publications at the same instant are not kept apart"
             )
         manifest = _write_manifest(store, name, version, served)
+    until = _retain(store, manifest, retention, can, progress) if retention and can else None
+    remember_contents(store, tree.files, object_prefix(name, version))
+    written: tuple[Path, ...] = ()
     if envelope is not None:
-        _write_record(folder, manifest, report, report_text, envelope)
-    commit = _commit(git, folder, report, release_id, served)
+        remote, written = ensure_remote(git.root, store)
+        card = extract_card(tree)
+        if card.problem:
+            progress.note(f"the model card is recorded as unreadable: {card.problem}")
+        pointer = pointer_text(store, served, release_id=release_id, remote=remote)
+        write_record(folder, manifest, report, report_text=report_text, envelope=envelope, card=card, pointer=pointer)
+    beside = [path for path in dvc_files(git.root) if path in written or not git.tracks(path)]
+    commit = commit_record(git, folder, report, release_id, served, beside=beside)
     git.tag(result.tag, f"{release_id}\n\nModel-Digest: {served.tree_digest}", at=commit)
-    return Published(**{**vars(result), "commit": commit, "conditional": conditional})
-
-
-def tag_name(name: str, version: str) -> str:
-    """The release's tag in git."""
-    return f"{name}@v{version}"
+    return replace(result, steps=steps, commit=commit, capabilities=can, retained_until=until)
 
 
 def _signer(workspace: Workspace) -> str:
@@ -158,31 +151,6 @@ def _key_path(workspace: Workspace) -> Path | None:
     return workspace.resolve(key) if key else None
 
 
-def _existing_record(folder: Path, served: Served, release_id: str) -> Record | None:
-    path = folder / RECORD_FILE
-    if not path.exists():
-        return None
-    record = load_document(path, Record)
-    if record.served.tree_digest != served.tree_digest:
-        raise _already_published(release_id, record.served.tree_digest, served.tree_digest, str(path))
-    if record.served.uri != served.uri:
-        raise InputError(
-            f"{release_id} is recorded at {record.served.uri}, and would go to {served.uri}",
-            remedy="set store.bucket to the bucket that the record names",
-        )
-    for name, wanted in (
-        (REPORT_FILE, record.evidence.report_sha256),
-        (ATTESTATION_FILE, record.evidence.attestation_sha256),
-    ):
-        file = folder / name
-        if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != wanted:
-            raise RefusedError(
-                f"{file} is not the file that {RECORD_FILE} names (sha256 {wanted[:12]}…)",
-                remedy=f"git status {folder}, and restore what was changed",
-            )
-    return record
-
-
 def _existing_manifest(store: ObjectStore, name: str, version: str, served: Served) -> Manifest | None:
     content = store.read(manifest_key(name, version))
     if content is None:
@@ -190,15 +158,8 @@ def _existing_manifest(store: ObjectStore, name: str, version: str, served: Serv
     manifest = Manifest.from_json(content, name=name, version=version)
     if manifest.served.tree_digest != served.tree_digest:
         there = manifest.served.tree_digest
-        raise _already_published(f"{name}@{version}", there, served.tree_digest, str(store.place))
+        raise published_already(f"{name}@{version}", there, served.tree_digest, str(store.place))
     return manifest
-
-
-def _already_published(release_id: str, there: str, now: str, where: str) -> RefusedError:
-    return RefusedError(
-        f"{release_id} is published already with other bytes: {there} ({where}), not {now}",
-        remedy="a release never changes: propose these bytes under a new version",
-    )
 
 
 def _write_manifest(store: ObjectStore, name: str, version: str, served: Served) -> Manifest:
@@ -209,47 +170,22 @@ def _write_manifest(store: ObjectStore, name: str, version: str, served: Served)
     return there or mine
 
 
-def _write_record(folder: Path, manifest: Manifest, report: Report, report_text: str, envelope: Envelope) -> None:
-    attestation = envelope.to_json().encode()
-    record = Record(
-        metadata=manifest.release,
-        published_at=manifest.published_at,
-        source=SourceRecord(
-            description=report.model.source,
-            tree_digest=report.model.source_digest,
-            size_bytes=report.model.source_bytes,
-        ),
-        policy=PolicyRecord(name=report.policy.name, digest=report.policy.digest),
-        evidence=EvidenceRecord(
-            report_sha256=hashlib.sha256(report_text.encode()).hexdigest(),
-            attestation_sha256=hashlib.sha256(attestation).hexdigest(),
-            key_id=envelope.signatures[0][0],
-        ),
-        served=manifest.served,
-    )
-    write_whole(folder / REPORT_FILE, report_text)
-    write_whole(folder / ATTESTATION_FILE, attestation)
-    write_whole(folder / RECORD_FILE, record.to_yaml())
-
-
-def _commit(git: Git, folder: Path, report: Report, release_id: str, served: Served) -> str:
-    """The commit that holds the record: made now, or the one that was made before."""
-    names = [str(folder / name) for name in (RECORD_FILE, REPORT_FILE, ATTESTATION_FILE)]
-    made_before = git.run("log", "-1", "--format=%H", "--", names[0], check=False).strip()
-    if made_before and not git.run("status", "--porcelain", "--", *names).strip():
-        return made_before
-    made = git.commit(
-        [folder],
-        f"Publish {release_id}",
-        body=f"{len(served.files)} files, {served.size_bytes} bytes at {served.uri}",
-        trailers={
-            "Model-Release": release_id,
-            "Model-Digest": served.tree_digest,
-            "Policy-Digest": report.policy.digest,
-        },
-    )
-    if made is None:
-        raise InputError(
-            f"git has nothing to commit in {folder}", remedy=f"is it ignored? git check-ignore -v {names[0]}"
+def _retain(
+    store: ObjectStore, manifest: Manifest, retention: Retention, can: Capabilities, progress: Progress
+) -> datetime.datetime | None:
+    """Have the server keep the release as it is; the same date at every run, counted from the publication."""
+    if not can.object_lock:
+        progress.note(
+            f"{store.place} has no object lock: nothing there keeps the release for the {retention.days} days that the "
+            "policy asks for, but the rights of those who may write"
         )
-    return made
+        return None
+    published = datetime.datetime.strptime(manifest.published_at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.UTC)
+    until = published + datetime.timedelta(days=retention.days)
+    name, version = manifest.release.name, manifest.release.version
+    keys = [object_prefix(name, version) + item.path for item in manifest.served.files]
+    keys += [attestation_key(name, version), manifest_key(name, version)]
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+        for _ in pool.map(lambda key: store.retain(key, retention.mode, until), keys):
+            pass
+    return until

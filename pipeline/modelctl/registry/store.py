@@ -1,25 +1,35 @@
-"""One bucket of an S3 server, through the minio client: every byte is hashed while it is sent or fetched.
+"""One bucket of an S3 server, through the minio client.
 
-An object whose bytes are not those that were announced never comes into being: the hash is compared before the upload's
-last part leaves. Memory is bounded by a few parts, whatever the size. ETags are never compared, only sizes and our own
-sha256, which travels as the object's metadata; a server may forget metadata, so that its absence proves nothing.
+What an object holds is told by its size and by our own sha256, which travels as its metadata; a server may forget
+metadata, so that its absence proves nothing. An ETag is no hash here: it tells one state of an object from another.
+Files are sent by `sending`, in parts by `multipart`.
 """
 
 from __future__ import annotations
 
+import copy
+import datetime
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
-from modelctl.model.s3_client import S3Client
-from modelctl.model.s3_faults import NoSuchBucketError, NoSuchObjectError, by_status, translated
-from modelctl.model.tree import FileEntry
-from modelctl.registry.checked import CheckedReader
+from modelctl.model.s3_client import S3Client, S3Stream
+from modelctl.model.s3_faults import (
+    AlreadyThereError,
+    NoSuchBucketError,
+    NoSuchObjectError,
+    NotSupportedError,
+    StoreError,
+    translated,
+)
+from modelctl.registry.multipart import MultipartUpload
 from modelctl.settings import Store
 
-PART_BYTES = 16 << 20
-MAX_PARTS = 9000
+LARGEST_COPY_BYTES = 5 << 30
+"""What S3 copies by one request; larger objects are copied in parts of this size or less."""
+COPY_PART_BYTES = 1 << 30
 PROBE_KEY = ".modelctl/probe"
 
 
@@ -30,6 +40,8 @@ class StoredObject:
     key: str
     size_bytes: int
     sha256: str | None
+    etag: str = ""
+    """Names this state of the object; "" when the server has none."""
 
 
 class ObjectStore:
@@ -42,11 +54,19 @@ class ObjectStore:
         bucket: str,
         access_key: str | None = None,
         secret_key: str | None = None,
+        session_token: str | None = None,
         region: str | None = None,
+        addressing: Literal["auto", "path", "virtual-host"] = "auto",
         ca_file: Path | None = None,
     ) -> None:
         self.server = S3Client(
-            endpoint=endpoint, access_key=access_key, secret_key=secret_key, region=region, ca_file=ca_file
+            endpoint=endpoint,
+            access_key=access_key,
+            secret_key=secret_key,
+            session_token=session_token,
+            region=region,
+            addressing=addressing,
+            ca_file=ca_file,
         )
         self.place = self.server.place(bucket)
         self.bucket = bucket
@@ -65,20 +85,40 @@ class ObjectStore:
             bucket=settings.bucket,
             access_key=server.access_key,
             secret_key=server.secret_key,
+            session_token=server.session_token,
             region=server.region,
+            addressing=server.addressing,
             ca_file=server.ca_file,
         )
 
     def describe(self) -> str:
         """One sentence for a person, after asking the server whether the bucket is there."""
-        exists = self._bucket_exists()
+        exists = self.exists()
         return str(self.place) + ("" if exists else " (the bucket is not there yet: publish makes it)")
 
-    def ensure_bucket(self) -> None:
-        """Make the bucket when it is not there."""
-        if not self._bucket_exists():
+    def ensure_bucket(self, *, object_lock: bool = False) -> bool:
+        """Make the bucket when it is not there, with object lock where that is asked for; True when it was made.
+
+        A server without object lock either refuses the bucket (`NotSupportedError`) or makes a plain one.
+        """
+        if self.exists():
+            return False
+        try:
             with translated("make the bucket", self.place):
-                self.server.minio.make_bucket(self.bucket)
+                self.server.minio.make_bucket(self.bucket, object_lock=object_lock)
+        except StoreError:
+            if not self.exists():  # another publisher may have made it meanwhile
+                raise
+            return False
+        return True
+
+    def exists(self) -> bool:
+        """Whether the bucket is there."""
+        try:
+            with translated("look for the bucket", self.place):
+                return bool(self.server.minio.bucket_exists(self.bucket))
+        except NoSuchBucketError:
+            return False
 
     def stat(self, key: str) -> StoredObject | None:
         """Size and sha256 of an object; None when it is not there."""
@@ -88,7 +128,9 @@ class ObjectStore:
         except NoSuchObjectError:
             return None
         metadata = {name.lower(): value for name, value in (found.metadata or {}).items()}
-        return StoredObject(key=key, size_bytes=int(found.size or 0), sha256=metadata.get("x-amz-meta-sha256"))
+        return StoredObject(
+            key=key, size_bytes=int(found.size or 0), sha256=metadata.get("x-amz-meta-sha256"), etag=(found.etag or "")
+        )
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Size in bytes of every object whose key begins with `prefix`; empty when there is no such bucket."""
@@ -99,40 +141,47 @@ class ObjectStore:
         except NoSuchBucketError:
             return {}
 
-    def put_file(self, key: str, path: Path, entry: FileEntry, advance: Callable[[float], None]) -> None:
-        """Send a file that must be what `entry` says. Raises `RefusedError`, and leaves no object, when it is not."""
-        part_bytes = max(PART_BYTES, -(-entry.size_bytes // MAX_PARTS))
-        with path.open("rb") as stream:
-            reader = CheckedReader(stream, entry, path, advance)
-            try:
-                with translated(f"send {entry.path}", self.place):
-                    self.server.minio.put_object(
-                        self.bucket,
-                        key,
-                        reader,
-                        entry.size_bytes,
-                        metadata={"sha256": entry.sha256},
-                        part_size=part_bytes,
-                    )
-            except BaseException as error:
-                if not isinstance(error, Exception):  # the client cleans up after errors, but not after Ctrl-C
-                    self._abandon_uploads(key)
-                if reader.refusal is not None and error is not reader.refusal:
-                    raise reader.refusal from error
-                raise
+    def put_whole(self, key: str, content: bytes, *, sha256: str | None = None) -> None:
+        """Write a small object by one request, whatever is there."""
+        headers = {"Content-Type": "application/octet-stream"}
+        if sha256 is not None:
+            headers["X-Amz-Meta-Sha256"] = sha256
+        with translated(f"send {key}", self.place):
+            self.server.minio._put_object(self.bucket, key, content, headers)
 
-    def copy(self, source: str, key: str, sha256: str) -> None:
-        """Copy an object on the server; it gets `sha256` as its metadata."""
-        from minio.commonconfig import REPLACE, CopySource
+    def copy(self, source: StoredObject, key: str, sha256: str) -> None:
+        """Copy an object on the server, in the state that was looked at; the copy gets `sha256` as its metadata.
 
-        with translated(f"copy {source}", self.place):
-            self.server.minio.copy_object(
-                self.bucket,
-                key,
-                CopySource(self.bucket, source),
-                metadata={"sha256": sha256},
-                metadata_directive=REPLACE,
-            )
+        Raises `NotSupportedError` when the server can't, `StoreError` when the source has changed.
+        """
+        if source.size_bytes > LARGEST_COPY_BYTES:
+            self.copy_by_parts(source, key, sha256)
+            return
+        from minio.commonconfig import CopySource
+
+        headers = CopySource(self.bucket, source.key, match_etag=source.etag or None).gen_copy_headers()
+        headers |= {"X-Amz-Meta-Sha256": sha256, "x-amz-metadata-directive": "REPLACE"}
+        with translated(f"copy {source.key}", self.place):
+            self.server.minio._execute("PUT", self.bucket, object_name=key, headers=headers)
+
+    def copy_by_parts(self, source: StoredObject, key: str, sha256: str, *, part_bytes: int = COPY_PART_BYTES) -> None:
+        """Copy an object of any size on the server, in parts; see `copy`."""
+        upload = MultipartUpload.start(self.server, self.bucket, key, {"sha256": sha256})
+        try:
+            etags = {
+                number: upload.copy(
+                    number,
+                    source.key,
+                    first=first,
+                    last=min(first + part_bytes, source.size_bytes) - 1,
+                    source_etag=source.etag,
+                )
+                for number, first in enumerate(range(0, source.size_bytes, part_bytes), start=1)
+            }
+            upload.complete(etags)
+        except BaseException:
+            upload.abort()
+            raise
 
     def remove(self, key: str) -> None:
         """Remove an object; one that is not there is fine."""
@@ -146,48 +195,41 @@ class ObjectStore:
         except (NoSuchObjectError, NoSuchBucketError):
             return None
 
-    def stream(self, key: str, *, offset: int = 0) -> Iterator[bytes]:
+    def stream(self, key: str, *, offset: int = 0, length: int = 0) -> S3Stream:
         """The bytes of an object from `offset` on, in blocks; `StoreUnavailableError` when the connection breaks."""
-        return iter(self.server.stream(self.bucket, key, offset=offset))
+        return self.server.stream(self.bucket, key, offset=offset, length=length)
 
-    def enforces_absence(self) -> bool:
-        """Whether the server refuses `If-None-Match: *` for an object that is there; tried on one of our own."""
-        return any(not self._put_conditionally(PROBE_KEY, b"modelctl\n") for _ in range(2))
+    def impatient(self, *, silence_s: float) -> ObjectStore:
+        """The same bucket for a caller that repeats requests itself: a failing one is known after `silence_s`."""
+        other = copy.copy(self)
+        other.server = replace(self.server, silence_s=silence_s, retries=1)
+        return other
 
     def put_if_absent(self, key: str, content: bytes) -> bytes:
         """Create an object unless it is there; returns what is there now, in either case.
 
-        On a server that does not enforce the condition, two writers at the same instant may both succeed: look at
-        `enforces_absence` and say so.
+        On a server that does not enforce the condition, two writers at the same instant may both succeed: `probe` says
+        which kind a server is.
         """
         existing = self.read(key)
-        if existing is None and not self._put_conditionally(key, content):
+        if existing is None and not self.put_conditionally(key, content):
             existing = self.read(key)
         return content if existing is None else existing
 
-    def _bucket_exists(self) -> bool:
+    def put_conditionally(self, key: str, content: bytes) -> bool:
+        """Write an object with the condition that it is not there; False when the server says that it is."""
         try:
-            with translated("look for the bucket", self.place):
-                return bool(self.server.minio.bucket_exists(self.bucket))
-        except NoSuchBucketError:
+            with translated(f"write {key}", self.place):
+                self.server.minio._put_object(self.bucket, key, content, {"If-None-Match": "*"})
+        except NotSupportedError:  # "a header implies functionality that is not implemented"
+            self.put_whole(key, content)
+        except AlreadyThereError:
             return False
+        return True
 
-    def _put_conditionally(self, key: str, content: bytes) -> bool:
-        # The client has no conditional put, so the request is one it presigned; the header needs no signature.
-        with translated(f"write {key}", self.place):
-            url = self.server.minio.get_presigned_url("PUT", self.bucket, key)
-            response = self.server.http.urlopen("PUT", url, body=content, headers={"If-None-Match": "*"})
-            if response.status == 501:  # "a header implies functionality that is not implemented"
-                response = self.server.http.urlopen("PUT", url, body=content)
-        if response.status in (200, 201, 204):
-            return True
-        if response.status in (409, 412):
-            return False
-        raise by_status(f"write {key}", self.place, response.status, response.data.decode(errors="replace"))
+    def retain(self, key: str, mode: Literal["governance", "compliance"], until: datetime.datetime) -> None:
+        """Forbid everyone to change or remove an object until then, on a bucket with object lock."""
+        from minio.retention import Retention
 
-    def _abandon_uploads(self, key: str) -> None:
-        with translated(f"clean up after {key}", self.place):
-            uploads = self.server.minio._list_multipart_uploads(self.bucket, prefix=key)
-            for upload in uploads.uploads:
-                if upload.object_name == key:
-                    self.server.minio._abort_multipart_upload(self.bucket, key, upload.upload_id)
+        with translated(f"retain {key}", self.place):
+            self.server.minio.set_object_retention(self.bucket, key, Retention(mode.upper(), until))

@@ -1,4 +1,4 @@
-"""Bringing the files of a release into the bucket: what is there already stays, what another release holds is copied.
+"""Bringing the files of a release into the bucket: what is there already stays, what the bucket holds is copied.
 
 Until a release has its manifest its prefix is a building site: debris of an interrupted attempt is swept away, and
 objects without a sha256 in their metadata are sent anew. Afterwards only what is missing or was overwritten is put
@@ -7,75 +7,85 @@ back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Literal
 
 from modelctl.errors import RefusedError
+from modelctl.model.s3_faults import StoreError, StoreUnavailableError
 from modelctl.model.tree import FileEntry, Tree
 from modelctl.progress import Progress
+from modelctl.registry.contents import REQUESTS_AT_ONCE, find_contents, holds
 from modelctl.registry.manifest import MANIFESTS, Manifest, object_prefix
-from modelctl.registry.store import ObjectStore
+from modelctl.registry.multipart import abandon_uploads
+from modelctl.registry.sending import PART_BYTES, Sending, send_files
+from modelctl.registry.store import ObjectStore, StoredObject
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What happens to one file: sent, copied on the server from the key `source`, or kept as it is there."""
+    """What happens to one file: sent, copied on the server from `source`, or kept as it is there."""
 
     entry: FileEntry
     action: Literal["send", "copy", "keep"]
-    source: str | None = None
+    source: StoredObject | None = None
 
 
 def plan_upload(store: ObjectStore, tree: Tree, *, name: str, version: str, published: bool) -> tuple[Step, ...]:
     """One step for each file, in the tree's order. `published`: the release has its manifest."""
     prefix = object_prefix(name, version)
     sizes = store.sizes(prefix)
-    steps: list[Step] = []
-    elsewhere: dict[str, str] | None = None
-    for entry in tree.files:
+
+    def kept(entry: FileEntry) -> bool:
         key = prefix + entry.path
-        if sizes.get(key) == entry.size_bytes and _holds(store, key, entry, without_metadata=published):
-            steps.append(Step(entry=entry, action="keep"))
-            continue
-        if elsewhere is None:
-            elsewhere = _other_releases(store, name=name, version=version)
-        source = elsewhere.get(entry.sha256)
-        if source is not None and _holds(store, source, entry, without_metadata=False):
-            steps.append(Step(entry=entry, action="copy", source=source))
-        else:
-            steps.append(Step(entry=entry, action="send"))
-    return tuple(steps)
+        return sizes.get(key) == entry.size_bytes and _is_there(store, key, entry, without_metadata=published)
+
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+        is_kept = dict(zip((entry.path for entry in tree.files), pool.map(kept, tree.files), strict=True))
+    missing = [entry for entry in tree.files if not is_kept[entry.path]]
+    sources = dict(find_contents(store, missing))
+    unknown = [entry for entry in missing if entry.size_bytes and entry.sha256 not in sources]
+    if unknown:
+        sources |= _in_other_versions(store, unknown, name=name, version=version)
+    return tuple(_step(entry, kept=is_kept[entry.path], source=sources.get(entry.sha256)) for entry in tree.files)
 
 
 def carry_out(
     store: ObjectStore, tree: Tree, steps: Sequence[Step], *, name: str, version: str, progress: Progress
-) -> None:
-    """Do the steps. Raises `RefusedError` for a file whose bytes have changed, `StoreError`."""
+) -> tuple[Step, ...]:
+    """Do the steps; returns what was done: what the server would not copy was sent.
+
+    Raises `RefusedError` for a file whose bytes have changed, `StoreError`.
+    """
     prefix = object_prefix(name, version)
     work = [step for step in steps if step.action != "keep"]
-    total = sum(step.entry.size_bytes for step in work)
-    with progress.task("upload", total=total, unit="bytes") as task:
-        for step in work:
-            task.describe(step.entry.path)
-            key = prefix + step.entry.path
-            match step.action:
-                case "send":
-                    store.put_file(key, tree.location(step.entry.path), step.entry, task.advance)
-                case "copy" if step.source is not None:
-                    store.copy(step.source, key, step.entry.sha256)
+    done: list[Step] = []
+    with progress.task("upload", total=sum(step.entry.size_bytes for step in work), unit="bytes") as task:
+        copies = [step for step in work if step.action == "copy"]
+        with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+            made = pool.map(lambda step: _copied(store, step, prefix), copies)
+            for step, copied in zip(copies, made, strict=True):
+                if copied:
                     task.advance(step.entry.size_bytes)
-                case "copy" | "keep":
-                    continue
-                case _:
-                    assert_never(step.action)
+                done.append(step if copied else Step(entry=step.entry, action="send"))
+        done += [step for step in work if step.action == "send"]
+        files = [
+            Sending(key=prefix + step.entry.path, path=tree.location(step.entry.path), entry=step.entry)
+            for step in done
+            if step.action == "send"
+        ]
+        task.describe(f"{len(files)} files" if len(files) != 1 else files[0].entry.path)
+        send_files(store, files, task.advance)
+    by_path = {step.entry.path: step for step in done}
+    return tuple(by_path.get(step.entry.path, step) for step in steps)
 
 
 def sweep_and_check(store: ObjectStore, tree: Tree, *, name: str, version: str, progress: Progress) -> None:
     """Make sure that the prefix holds the tree and nothing else, just before the manifest says so.
 
-    Objects that do not belong there are left from an attempt that never became a release, and are removed. Raises
-    `RefusedError` when an object is not what was sent: someone else is writing to the same release.
+    Objects and uploads in parts that do not belong there are left from an attempt that never became a release, and are
+    removed. Raises `RefusedError` when an object is not what was sent: someone else is writing to the same release.
     """
     prefix = object_prefix(name, version)
     sizes = store.sizes(prefix)
@@ -83,30 +93,75 @@ def sweep_and_check(store: ObjectStore, tree: Tree, *, name: str, version: str, 
     for key in sorted(sizes.keys() - wanted.keys()):
         progress.note(f"removing {key}: left from an attempt that was never published")
         store.remove(key)
-    for key, entry in wanted.items():
-        if sizes.get(key) != entry.size_bytes or not _holds(store, key, entry, without_metadata=True):
-            raise RefusedError(
-                f"{key} is not what was sent a moment ago: someone else writes to {name}@{version} at the same time",
-                remedy=f"find the other publication of {name}@{version}, then run the same command again",
-            )
+    abandon_uploads(store.server, store.bucket, prefix)
+    in_parts = [key for key, entry in wanted.items() if entry.size_bytes > PART_BYTES]
+
+    def right(key: str) -> bool:
+        return sizes.get(key) == wanted[key].size_bytes and _is_there(store, key, wanted[key], without_metadata=True)
+
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+        for _ in pool.map(lambda key: abandon_uploads(store.server, store.bucket, key), in_parts):
+            pass
+        for key, is_right in zip(wanted, pool.map(right, wanted), strict=True):
+            if not is_right:
+                raise RefusedError(
+                    f"{key} is not what was sent a moment ago: someone else writes to {name}@{version} "
+                    "at the same time",
+                    remedy=f"find the other publication of {name}@{version}, then run the same command again",
+                )
 
 
-def _holds(store: ObjectStore, key: str, entry: FileEntry, *, without_metadata: bool) -> bool:
-    found = store.stat(key)
-    if found is None or found.size_bytes != entry.size_bytes:
+def _step(entry: FileEntry, *, kept: bool, source: StoredObject | None) -> Step:
+    if kept:
+        return Step(entry=entry, action="keep")
+    return Step(entry=entry, action="copy" if source else "send", source=source)
+
+
+def _copied(store: ObjectStore, step: Step, prefix: str) -> bool:
+    """Copy on the server; False when it would not, or the source is no longer what was looked at."""
+    if step.source is None:
         return False
-    return without_metadata if found.sha256 is None else found.sha256 == entry.sha256
+    try:
+        store.copy(step.source, prefix + step.entry.path, step.entry.sha256)
+    except StoreUnavailableError:
+        raise
+    except StoreError:
+        return False
+    there = store.stat(prefix + step.entry.path)
+    return there is not None and there.size_bytes == step.entry.size_bytes
 
 
-def _other_releases(store: ObjectStore, *, name: str, version: str) -> dict[str, str]:
-    """The key of every file that the other releases of this name hold, by sha256."""
-    found: dict[str, str] = {}
+def _is_there(store: ObjectStore, key: str, entry: FileEntry, *, without_metadata: bool) -> bool:
+    found = store.stat(key)
+    if found is not None and found.sha256 is None:
+        return without_metadata and found.size_bytes == entry.size_bytes
+    return holds(found, entry)
+
+
+def _in_other_versions(
+    store: ObjectStore, entries: Sequence[FileEntry], *, name: str, version: str
+) -> Mapping[str, StoredObject]:
+    """What the manifests of this name's other versions list, by sha256: releases that were published without hints."""
     prefix = f"{MANIFESTS}{name}/"
-    for key in store.sizes(prefix):
-        other = key.removeprefix(prefix).removesuffix(".json")
-        content = store.read(key) if other != version else None
-        if content is not None:
-            manifest = Manifest.from_json(content, name=name, version=other)
-            for item in manifest.served.files:
-                found.setdefault(item.sha256, object_prefix(name, other) + item.path)
-    return found
+    others = [key.removeprefix(prefix).removesuffix(".json") for key in store.sizes(prefix)]
+    keys: dict[str, str] = {}
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+        read = pool.map(lambda other: _files_of(store, name, other), (o for o in others if o != version))
+        for files in read:
+            keys |= files
+        candidates = [(entry, keys[entry.sha256]) for entry in entries if entry.sha256 in keys]
+        there = pool.map(lambda item: store.stat(item[1]), candidates)
+        return {
+            entry.sha256: found
+            for (entry, _), found in zip(candidates, there, strict=True)
+            if found is not None and holds(found, entry)
+        }
+
+
+def _files_of(store: ObjectStore, name: str, version: str) -> Mapping[str, str]:
+    content = store.read(f"{MANIFESTS}{name}/{version}.json")
+    if content is None:
+        return {}
+    prefix = object_prefix(name, version)
+    served = Manifest.from_json(content, name=name, version=version).served
+    return {item.sha256: prefix + item.path for item in served.files}
