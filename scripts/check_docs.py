@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 
+import reference
 import rules
 from modelctl import errors
 from modelctl.cli.main import INTERRUPTED, cli
@@ -172,6 +173,17 @@ def bad_rules() -> Iterator[str]:
     yield from (f"docs/checks.md: no code has the rule {rule}" for rule in sorted(written - actual))
 
 
+def bad_reference() -> Iterator[str]:
+    """Tables and schemas that no longer follow from the code, and keys of a policy that nothing is said of."""
+    yield from reference.stale()
+    for kind in (reference.Policy, reference.WaiverFile):
+        yield from (
+            f"{kind.__name__}: nothing is said of {'.'.join(field.key)}; write it under the field"
+            for field in reference.fields(kind)
+            if not field.text
+        )
+
+
 def bad_strings() -> Iterator[str]:
     """Registry hosts and paths of one machine, in any tracked text file."""
     listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
@@ -192,7 +204,9 @@ def bad_strings() -> Iterator[str]:
 
 def problems() -> list[str]:
     """Everything that is wrong."""
-    checks = (bad_commands, bad_links, bad_folder_map, bad_exit_codes, bad_settings, bad_rules, bad_strings)
+    checks = (
+        bad_commands, bad_links, bad_folder_map, bad_exit_codes, bad_settings, bad_rules, bad_reference, bad_strings,
+    )  # fmt: skip
     return [problem for check in checks for problem in check()]
 
 

@@ -40,7 +40,7 @@ def fields(kind: type[Document], at: tuple[str, ...] = ()) -> Iterator[FieldDoc]
         default = info.get_default(call_default_factory=True)
         yield FieldDoc(
             key=key,
-            type="mapping" if inner is not None else type_words(info.annotation),
+            type=type_words(info.annotation),
             default=None if info.is_required() else default,
             required=info.is_required(),
             text=texts.get(name, ""),
@@ -93,9 +93,14 @@ def _inner(annotation: Any) -> tuple[type[Document] | None, bool]:
     """The document class of a section, and whether it stands below names of the author's choice."""
     if isinstance(annotation, type) and issubclass(annotation, Document):
         return annotation, False
-    arguments = get_args(annotation)
-    if get_origin(annotation) is dict and len(arguments) == 2:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is dict and len(arguments) == 2:
         return _inner(arguments[1])[0], True
+    if origin is tuple:
+        return _inner(arguments[0])[0], True
+    if origin in (Union, UnionType):
+        found = [inner for argument in arguments if (inner := _inner(argument)[0]) is not None]
+        return (found[0] if len(found) == 1 else None), False
     if arguments and hasattr(annotation, "__metadata__"):
         return _inner(arguments[0])
     return None, False

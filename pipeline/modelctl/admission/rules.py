@@ -84,7 +84,7 @@ def evaluate(rules: Sequence[RuleLike], report: Mapping[str, Any], sandbox: Sand
     return tuple(Answer(**answer) for answer in answers)
 
 
-def words(error: Exception) -> str:
+def words(error: object) -> str:
     """The library's own words, on one line, without its name for the kind of error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith("|")]
     text = " ".join(lines) or type(error).__name__

@@ -22,11 +22,14 @@ def evaluate(request: Any, _progress: Callable[..., None]) -> list[dict[str, obj
     for name, expression in compile_rules([_Rule(**rule) for rule in request["rules"]], origin="the policy").items():
         problem = None
         try:
-            value = expression.eval(data={"report": request["report"]}).plain_value()
+            result = expression.eval(data={"report": request["report"]})
+            value = result.plain_value()
         except RuntimeError as error:
             value, problem = None, words(error)
         if problem is None and not isinstance(value, bool):
-            value, problem = None, f"gave {str(value)[:80]!r}, wanted true or false"
+            failed = result.type().name() == "ERROR"  # a key that is not there comes back as a value
+            problem = words(value) if failed else f"gave {str(value)[:80]!r}, wanted true or false"
+            value = None
         answers.append({"id": name, "value": value, "problem": problem})
     return answers
 

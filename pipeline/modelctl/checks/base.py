@@ -36,6 +36,7 @@ class CheckLimits(Document):
     allow_skip: bool = False
     """Whether "does not apply" is enough for a required check."""
     time_limit_s: Annotated[int, Field(ge=1)] = 3600
+    """Seconds after which the check ends without a decision."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,7 @@ class CodeLimits(CheckLimits):
     severity: Level = "medium"
     """bandit's findings are refused from this severity on, when they also reach `confidence`."""
     confidence: Level = "medium"
+    """bandit's findings are refused from this confidence on."""
     allow_own_code: bool = False
     """Accept `auto_map` and the like that point to a file of this repository; its Python is examined all the same."""
     template_time_limit_s: Annotated[float, Field(gt=0, le=600)] = 10.0

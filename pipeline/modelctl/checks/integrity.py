@@ -63,7 +63,9 @@ class IntegrityLimits(CheckLimits):
     owners: tuple[str, ...] = ()
     """Owners whose Hub repositories may be a source or an upstream; none named allows all."""
     max_files: Annotated[int, Field(ge=1)] = 10_000
+    """More files than this are refused."""
     max_bytes: Annotated[int, Field(ge=1)] = 4 << 40
+    """More bytes than this, over all files, are refused."""
 
 
 class Integrity:

@@ -26,6 +26,7 @@ class TokenizerLimits(CheckLimits):
     """What a release's tokenizer must hold to."""
 
     time_limit_s: Annotated[int, Field(ge=1)] = 600
+    """Seconds after which the check ends without a decision."""
     agreeing_roles: tuple[Literal["bos", "eos", "pad"], ...] = ("bos", "eos", "pad")
     """Special tokens on which the tokenizer and config.json or generation_config.json must agree."""
     round_trip: bool = True
@@ -44,6 +45,7 @@ class TokenizerLimits(CheckLimits):
     template_time_limit_s: Annotated[float, Field(gt=0, le=60)] = 5
     """For compiling one chat template and rendering a few short messages; real ones take milliseconds."""
     template_memory_limit_mib: Annotated[int, Field(ge=16, le=4096)] = 256
+    """Memory that the same may take."""
     load_time_limit_s: Annotated[float, Field(gt=0)] = 180
     """For loading the tokenizer and encoding and decoding the corpus."""
     load_memory_limit_mib: Annotated[int, Field(ge=256)] = 8192

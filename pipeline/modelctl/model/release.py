@@ -71,6 +71,7 @@ class Calibration(Document):
     subset: str | None = None
     """The configuration of `dataset`, where it has several."""
     split: str = "train"
+    """The part of `dataset` that is read."""
     column: str = "text"
     """Where the text is in an object or a row."""
 
