@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from modelctl.accuracy.quantize import Quantized, quantize
 from modelctl.errors import CannotDecideError, InputError
-from modelctl.isolation import Sandbox
+from modelctl.isolation import IsolationKind, Sandbox
 from modelctl.model.release import Quantization
 from modelctl.model.safetensors import read_header
 from modelctl.model.tree import Tree, scan_tree
@@ -30,13 +31,19 @@ class Recorder:
         self.notes.append(message)
 
 
-def run(source: Tree, folder: Path, progress: Recorder | None = None, recipe: Quantization = RECIPE) -> Quantized:
+def run(
+    source: Tree,
+    folder: Path,
+    progress: Recorder | None = None,
+    recipe: Quantization = RECIPE,
+    isolation: IsolationKind | None = None,
+) -> Quantized:
     return quantize(
         source,
         recipe,
         staging=folder / "staging",
         cache=folder / "cache",
-        sandbox=Sandbox(),
+        sandbox=Sandbox(isolation),
         progress=progress or Recorder(),
         time_limit_s=300,
         memory_limit_bytes=8 << 30,
@@ -68,7 +75,9 @@ def test_a_child_sees_where_links_lead(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_tiny_model_is_quantised_placed_whole_and_found_again(tmp_path: Path) -> None:
+def test_a_tiny_model_is_quantised_placed_whole_and_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tiny_llama(tmp_path / "model", layers=2, hidden=64)
     (folder / "LICENSE").write_text("a licence\n")
     (folder / "notes.md").write_text("not needed by an engine\n")
@@ -114,8 +123,11 @@ def test_a_tiny_model_is_quantised_placed_whole_and_found_again(tmp_path: Path) 
     with (made.root / "model.safetensors").open("r+b") as stream:
         stream.seek(-1, 2)
         stream.write(b"\x55")
-    progress = Recorder()
-    again = run(source, tmp_path, progress)
+    progress, current = Recorder(), tmp_path / "current"
+    current.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(current))
+    again = run(source, tmp_path, progress, isolation="none")
+    assert list(current.iterdir()) == [], "gptqmodel's log goes with the folder of the run, isolated or not"
     assert progress.notes[0].endswith("its bytes are not what was made; quantising again")
     assert again.tree.digest == made.digest, "the same recipe makes the same bytes"
     assert again.made.differs_from is None
