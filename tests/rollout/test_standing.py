@@ -8,6 +8,7 @@ import pytest
 
 from modelctl.errors import InputError
 from modelctl.rollout.standing import served_anywhere, standing_of, standings
+from modelctl.rollout.steering import Order, promote
 from tests.support.history import Registry, a_served_registry
 
 
@@ -27,19 +28,22 @@ def test_the_first_release_is_stable_at_once(registry: Registry) -> None:
     assert (found.environment, found.stable, found.canary) == ("prod", "tiny@1.0.0", None)
 
 
-def test_the_next_one_is_the_canary_until_git_says_that_it_was_promoted(registry: Registry) -> None:
+def test_the_next_one_is_the_canary_until_the_manifest_says_that_it_was_promoted(registry: Registry) -> None:
     next_release(registry, "1.1.0")
     (found,) = standings(registry.root)
     assert (found.stable, found.canary) == ("tiny@1.0.0", "tiny@1.1.0")
-    trailers = "Environment: prod\nPromoted: tiny@1.1.0\n"
-    registry.git.run("commit", "--allow-empty", "--quiet", "-F-", stdin=f"Promote tiny@1.1.0\n\n{trailers}")
+    promote(registry.root, Order(name="tiny", environment="prod"))
     (found,) = standings(registry.root)
     assert (found.stable, found.canary) == ("tiny@1.1.0", None)
+    next_release(registry, "1.2.0")
+    (found,) = standings(registry.root)
+    assert (found.stable, found.canary) == ("tiny@1.1.0", "tiny@1.2.0")
 
 
-def test_a_subject_alone_promotes_nothing(registry: Registry) -> None:
+def test_a_commits_words_alone_promote_nothing(registry: Registry) -> None:
     next_release(registry, "1.1.0")
-    registry.git.run("commit", "--allow-empty", "--quiet", "-m", "Promoted: tiny@1.1.0")
+    words = "Promote tiny@1.1.0\n\nEnvironment: prod\nPromoted: tiny@1.1.0\n"
+    registry.git.run("commit", "--allow-empty", "--quiet", "-F-", stdin=words)
     assert standings(registry.root)[0].canary == "tiny@1.1.0"
 
 

@@ -19,7 +19,16 @@ from modelctl.errors import InputError
 from modelctl.registry.publish import tag_name
 from modelctl.registry.records import RECORD_FILE, REPORT_FILE
 from modelctl.rollout.published import PUBLISHED_FILE
-from modelctl.rollout.words import DIGEST_TRAILER, REASON_TRAILER, RELEASE_ANNOTATION, RELEASE_TRAILER, ROLLOUT_FILE
+from modelctl.rollout.words import (
+    ABORTED_TRAILER,
+    DIGEST_TRAILER,
+    PROMOTED_TRAILER,
+    REASON_TRAILER,
+    RELEASE_ANNOTATION,
+    RELEASE_TRAILER,
+    ROLLED_BACK_TRAILER,
+    ROLLOUT_FILE,
+)
 
 Kind = Literal[
     "proposed",
@@ -32,6 +41,9 @@ Kind = Literal[
     "published",
     "record-changed",
     "rolled-out",
+    "promoted",
+    "aborted",
+    "rolled-back",
     "taken-down",
     "environment-changed",
     "policy-changed",
@@ -39,6 +51,7 @@ Kind = Literal[
 _RELEASE_FILE = re.compile(r"registry/(?P<name>[^/]+)/(?P<version>[^/]+)/(?P<file>[^/]+)")
 _DEPLOYMENT_FILE = re.compile(r"gitops/environments/(?P<env>[^/]+)/(?:(?P<name>[^/]+)/)?(?P<file>[^/]+)")
 _ANNOTATION = re.compile(rf"^\s+{re.escape(RELEASE_ANNOTATION)}: (\S+)$", re.MULTILINE)
+_WITHDRAWALS: tuple[tuple[Kind, str], ...] = (("aborted", ABORTED_TRAILER), ("rolled-back", ROLLED_BACK_TRAILER))
 _ORDER = {file: rank for rank, file in enumerate(("release.yaml", REPORT_FILE, RECORD_FILE))}
 
 
@@ -162,14 +175,18 @@ def _published(commit: Commit, release: str, tags: frozenset[str], change: FileC
 def _rolled_out(commit: Commit, env: str, name: str, content: bytes | None, change: FileChange) -> Event:
     if content is None or change.deleted:
         return _base(commit, "taken-down", environment=env, detail=f"{name}: {commit.subject}")
+    reason = commit.trailer(REASON_TRAILER)
+    for kind, trailer in _WITHDRAWALS:
+        if left := commit.trailer(trailer):  # of the two releases, the one whose story ends here
+            return _base(commit, kind, release=left, environment=env, reason=reason, detail=commit.subject)
     found = _ANNOTATION.search(content.decode(errors="replace"))
     return _base(
         commit,
-        "rolled-out",
+        "promoted" if commit.trailer(PROMOTED_TRAILER) else "rolled-out",
         release=found[1] if found else commit.trailer(RELEASE_TRAILER),
         environment=env,
         digest=commit.trailer(DIGEST_TRAILER),
-        reason=commit.trailer(REASON_TRAILER),
+        reason=reason,
         detail=commit.subject,
     )
 

@@ -23,6 +23,9 @@ _STYLES = {
     "admitted": "green",
     "published": "green",
     "rolled-out": "cyan",
+    "promoted": "green",
+    "aborted": "yellow",
+    "rolled-back": "yellow",
     "refused": "red",
     "undecided": "yellow",
     "unreadable": "red",
@@ -30,7 +33,7 @@ _STYLES = {
 }
 
 
-_SAID = ("proposed", "published", "rolled-out")
+_SAID = ("proposed", "published", "rolled-out", "promoted")
 """Kinds whose detail is the commit's subject, which repeats what the other columns say."""
 
 

@@ -32,16 +32,11 @@ def rollout(release: str, environment: str | None, dry_run: bool, reason: str | 
     modelctl rollout qwen3-4b@1.2.0 --env prod --reason "better at French"
     """
     from modelctl.cli.output import console, write_json
-    from modelctl.errors import InputError
     from modelctl.rollout.deploy import roll_out
     from modelctl.settings import load_workspace
 
     workspace = load_workspace(Path.cwd())
-    environments = workspace.settings.environments
-    if environment is None:
-        if len(environments) != 1:
-            raise InputError("which environment?", remedy=f"add --env with one of: {', '.join(environments)}")
-        environment = environments[0]
+    environment = environment or workspace.only_environment()
     result = roll_out(workspace.root, release, environment, dry_run=dry_run, reason=reason)
     if json_target:
         write_json(json_target, _as_json(result, dry_run=dry_run))

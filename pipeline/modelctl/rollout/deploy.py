@@ -6,51 +6,30 @@ there: when git refuses it, the files are put back.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from modelctl.admission.report import Report
 from modelctl.documents import read_text
 from modelctl.errors import InputError, RefusedError
-from modelctl.files import write_whole
 from modelctl.git import Git
 from modelctl.model.release import load_release, parse_release_id, release_folder
 from modelctl.registry.records import REPORT_FILE, Record, load_record
 from modelctl.rollout.canary import Share
+from modelctl.rollout.changes import Change, changes_to, commit_changes, current, require_clean
 from modelctl.rollout.environment import environments_folder, load_environment
 from modelctl.rollout.manifest import ServedRelease
+from modelctl.rollout.past import still_promoted
 from modelctl.rollout.published import PUBLISHED_FILE, with_release
 from modelctl.rollout.render import FILES, render
+from modelctl.rollout.upstream import require_current
 from modelctl.rollout.words import DIGEST_TRAILER, ENVIRONMENT_TRAILER, REASON_TRAILER, RELEASE_TRAILER, ROLLOUT_FILE
 
 FIRST_NOTE = (
     "first deployment here: Argo Rollouts has no stable release to compare with, so it skips the canary steps and "
     "their analysis and starts all replicas at once"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """One file that a rollout changes; None stands for "not there"."""
-
-    path: Path
-    """Relative to the registry repository."""
-    before: str | None
-    after: str | None
-
-    @property
-    def diff(self) -> str:
-        """Unified diff."""
-        lines = difflib.unified_diff(
-            (self.before or "").splitlines(keepends=True),
-            (self.after or "").splitlines(keepends=True),
-            fromfile="/dev/null" if self.before is None else f"a/{self.path}",
-            tofile="/dev/null" if self.after is None else f"b/{self.path}",
-        )
-        return "".join(lines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,26 +82,24 @@ def roll_out(
     target = environments_folder(root) / environment_name / name
     first = not (target / ROLLOUT_FILE).exists()
     git = Git.containing(root)
-    _require_clean(git, target, root / PUBLISHED_FILE)
+    require_clean(git, target, root / PUBLISHED_FILE)
     _refuse_strangers(target)
     wanted = {target / file: rendered.files.get(file) for file in FILES}
-    allowed = _current(root / PUBLISHED_FILE)
+    wanted[target / ROLLOUT_FILE] = still_promoted(rendered.files[ROLLOUT_FILE], current(target / ROLLOUT_FILE))
+    allowed = current(root / PUBLISHED_FILE)
     if allowed is not None:
         wanted[root / PUBLISHED_FILE] = with_release(allowed, release)
-    changes = tuple(
-        Change(path=path.relative_to(root), before=_current(path), after=after)
-        for path, after in wanted.items()
-        if after != _current(path)
-    )
+    changes = changes_to(root, wanted)
+    notes = (FIRST_NOTE, *rendered.notes) if first else rendered.notes
     commit = None
-    if changes and not dry_run:
-        with _written(git, root, changes):
-            commit = git.commit(
-                [root / change.path for change in changes],
-                f"Roll out {release.id} to {environment_name}",
+    if changes:
+        notes = (*notes, *require_current(git, target))
+        if not dry_run:
+            commit = commit_changes(
+                git, root, changes, f"Roll out {release.id} to {environment_name}",
                 body="\n".join(str(share) for share in rendered.shares),
                 trailers=_trailers(release, environment_name, reason),
-            )
+            )  # fmt: skip
     return RolledOut(
         release=release.id,
         environment=environment_name,
@@ -130,7 +107,7 @@ def roll_out(
         commit=commit,
         changes=changes,
         shares=rendered.shares,
-        notes=(FIRST_NOTE, *rendered.notes) if first else rendered.notes,
+        notes=notes,
     )
 
 
@@ -166,16 +143,6 @@ def _require_admitted(record: Record, folder: Path) -> None:
         )
 
 
-def _require_clean(git: Git, *paths: Path) -> None:
-    changed = git.run("status", "--porcelain", "--", *(str(path) for path in paths)).splitlines()
-    if changed:
-        listed = ", ".join(line[3:] for line in changed[:3])
-        raise InputError(
-            f"{listed}: changed and not committed, and this rollout would write there",
-            remedy="commit or restore those files, then run the same command again",
-        )
-
-
 def _refuse_strangers(target: Path) -> None:
     strangers = sorted(path.name for path in target.iterdir() if path.name not in FILES) if target.is_dir() else []
     if strangers:
@@ -194,30 +161,3 @@ def _trailers(release: ServedRelease, environment: str, reason: str | None) -> M
     # One line, so that a reason can't forge a trailer of its own.
     words = " ".join((reason or "").split())
     return {**trailers, REASON_TRAILER: words} if words else trailers
-
-
-@contextmanager
-def _written(git: Git, root: Path, changes: Sequence[Change]) -> Iterator[None]:
-    try:
-        for change in changes:
-            _put(root / change.path, change.after)
-        yield
-    except BaseException:
-        for change in changes:
-            _put(root / change.path, change.before)
-        git.run("reset", "--quiet", "--", *(str(change.path) for change in changes), check=False)
-        raise
-
-
-def _put(path: Path, text: str | None) -> None:
-    if text is None:
-        path.unlink(missing_ok=True)
-        if path.parent.is_dir() and not any(path.parent.iterdir()):
-            path.parent.rmdir()
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, text)
-
-
-def _current(path: Path) -> str | None:
-    return read_text(path) if path.exists() else None

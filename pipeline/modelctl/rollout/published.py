@@ -6,6 +6,7 @@ version no `_`). It changes in the same commit as the rollout that needs it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -54,5 +55,19 @@ def with_release(text: str, release: ServedRelease) -> str:
     if published.data.get(key) == release.tree_digest:
         return text
     data = dict(sorted({**published.data, key: release.tree_digest}.items()))
-    metadata = {"name": published.metadata.name, "namespace": published.metadata.namespace}
-    return _HEADER + dump([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}])
+    return _text(published.metadata, data)
+
+
+def without_release(text: str, release_id: str) -> str:
+    """The file's text without a release; the same text when it is not there. Raises `InputError`."""
+    published = parse_published(text)
+    key = release_id.replace("@", "_", 1)
+    if key not in published.data:
+        return text
+    data = {name: digest for name, digest in published.data.items() if name != key}
+    return _text(published.metadata, data)
+
+
+def _text(metadata: ConfigMapMetadata, data: Mapping[str, str]) -> str:
+    place = {"name": metadata.name, "namespace": metadata.namespace}
+    return _HEADER + dump([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": place, "data": data}])

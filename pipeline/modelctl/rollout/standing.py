@@ -1,9 +1,9 @@
 """What each environment serves, as git says it: the manifest at a commit, and how it came to be there.
 
-A manifest names one release. It is the canary until git says that it was promoted: a commit with the trailers
-`Environment: ENV` and `Promoted: NAME@VERSION`. Until then stable is the release that the manifest named before, which
-is what Argo Rollouts goes back to; the first one in an environment is stable at once, since there is nothing to compare
-it with. What a controller did since is only known to the cluster.
+A manifest names one release. It is the canary until the manifest carries the mark of `modelctl promote` for it. Until
+then stable is the release that the manifest named before, which is what Argo Rollouts goes back to; the first one in an
+environment is stable at once, since there is nothing to compare it with. What a controller did since is only known to
+the cluster.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from modelctl.errors import InputError
 from modelctl.git import Git
 from modelctl.rollout.words import (
     DIGEST_ANNOTATION,
-    ENVIRONMENT_TRAILER,
-    PROMOTED_TRAILER,
+    PROMOTED_ANNOTATION,
     RELEASE_ANNOTATION,
     ROLLOUT_FILE,
 )
@@ -26,6 +25,7 @@ from modelctl.rollout.words import (
 ENVIRONMENTS = "gitops/environments"
 _RELEASE = re.compile(rf"^ +[\"']?{re.escape(RELEASE_ANNOTATION)}[\"']?: [\"']?([^\s\"']+)[\"']?$", re.MULTILINE)
 _DIGEST = re.compile(rf"^ +[\"']?{re.escape(DIGEST_ANNOTATION)}[\"']?: [\"']?([^\s\"']+)[\"']?$", re.MULTILINE)
+_PROMOTED = re.compile(rf"^ +[\"']?{re.escape(PROMOTED_ANNOTATION)}[\"']?: [\"']?([^\s\"']+)[\"']?$", re.MULTILINE)
 _PATH = re.compile(rf"(?:^|/){ENVIRONMENTS}/([^/]+)/([^/]+)/{re.escape(ROLLOUT_FILE)}$")
 
 
@@ -42,7 +42,7 @@ class Standing:
     before: str | None
     """The release that the manifest named before that one; None for the first."""
     promoted: bool
-    """Git says that `deployed` was promoted."""
+    """The manifest says that `deployed` was promoted."""
 
     @property
     def stable(self) -> str:
@@ -72,10 +72,11 @@ def standings(root: Path) -> tuple[Standing, ...]:
     paths = sorted((root / ENVIRONMENTS).glob(f"*/*/{ROLLOUT_FILE}"))
     if not paths:
         return ()
-    past, promotions = _history(root)
+    past = _history(root)
     for path in paths:
         environment, folder = path.parts[-3:-1]
-        named = named_in(path.read_text(encoding="utf-8", errors="replace"))
+        text = path.read_text(encoding="utf-8", errors="replace")
+        named = named_in(text)
         if named is None:
             raise InputError(
                 f"{path}: the Rollout and its pods do not say with one voice which release they serve",
@@ -90,7 +91,7 @@ def standings(root: Path) -> tuple[Standing, ...]:
                 deployed=release,
                 digest=digest,
                 before=earlier[-1] if earlier else None,
-                promoted=(environment, release) in promotions,
+                promoted=_PROMOTED.findall(text) == [release],
             )
         )
     return tuple(found)
@@ -125,7 +126,7 @@ def served_anywhere(root: Path) -> Mapping[str, tuple[str, ...]]:
             if named is not None:
                 places.setdefault(named[0], set()).add(f"{path.parts[-3]} (working tree {item})")
     for ref in git.run("for-each-ref", "--format=%(refname)", "refs/heads", "refs/remotes").split():
-        past, _ = _history(root, ref)
+        past = _history(root, ref)
         tip = git.run("-C", str(root), "ls-tree", "-r", "--name-only", "--full-name", ref, f"{ENVIRONMENTS}/")
         still = {(found[1], found[2]) for found in map(_PATH.search, tip.splitlines()) if found}
         for (environment, _folder), releases in ((place, past[place]) for place in past.keys() & still):
@@ -142,14 +143,12 @@ def _worktrees(git: Git) -> Iterator[Path]:
             yield Path(rest)
 
 
-def _history(
-    root: Path, ref: str = "HEAD"
-) -> tuple[Mapping[tuple[str, str], Sequence[str]], frozenset[tuple[str, str]]]:
-    """The releases that each (environment, folder) has named, oldest first, without repetition in a row; promotions."""
+def _history(root: Path, ref: str = "HEAD") -> Mapping[tuple[str, str], Sequence[str]]:
+    """The releases that each (environment, folder) has named, oldest first, without repetition in a row."""
     git = Git(root)
     exists = git.run("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}", check=False).strip()
     if not exists:
-        return {}, frozenset()
+        return {}
     listed = git.run(
         *("-c", "log.showSignature=false", "log", "--reverse", "--topo-order", "--no-renames", "-m", "--first-parent"),
         *("--raw", "--no-abbrev", "-z", "--format=", ref, "--", f"{ENVIRONMENTS}/"),
@@ -168,16 +167,4 @@ def _history(
         releases = past.setdefault(place, [])
         if named is not None and releases[-1:] != [named[0]]:
             releases.append(named[0])
-    return past, frozenset(_promotions(git, ref))
-
-
-def _promotions(git: Git, ref: str) -> Iterator[tuple[str, str]]:
-    keys = ",".join(f"key={key}" for key in (ENVIRONMENT_TRAILER, PROMOTED_TRAILER))
-    listed = git.run(
-        *("-c", "log.showSignature=false", "log", f"--grep=^{PROMOTED_TRAILER}: "),
-        *(f"--format=%(trailers:{keys},separator=%x09)%x00", ref),
-    )
-    for entry in listed.split("\0"):
-        trailers = dict(item.split(": ", 1) for item in entry.strip().split("\t") if ": " in item)
-        if trailers.keys() == {ENVIRONMENT_TRAILER, PROMOTED_TRAILER}:
-            yield trailers[ENVIRONMENT_TRAILER], trailers[PROMOTED_TRAILER]
+    return past
