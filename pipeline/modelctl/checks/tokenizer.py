@@ -100,6 +100,7 @@ class TokenizerCheck:
                 "tokenization.worker",
                 request.model_dump(mode="json"),
                 readable=[*context.tree.folders, *(original.folders if original is not None else ())],
+                env={"TOKENIZERS_PARALLELISM": "true"},  # no fork follows its use
                 time_limit_s=limits.time_limit_s,
                 memory_limit_bytes=limits.load_memory_limit_mib << 20,
                 task=task,
