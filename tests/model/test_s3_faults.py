@@ -32,7 +32,11 @@ def xml_error(code: str, message: str = "words") -> bytes:
         ((501, XML, xml_error("NotImplemented")), NotSupportedError, "does not know how", "modelctl doctor"),
         ((507, XML, xml_error("XMinioStorageFull", "disk is full")), StoreError, "disk is full", "log of the object"),
         pytest.param(
-            (503, XML, xml_error("SlowDown")), StoreUnavailableError, "503", "same command again", marks=pytest.mark.services
+            (503, XML, xml_error("SlowDown")),
+            StoreUnavailableError,
+            "503",
+            "same command again",
+            marks=pytest.mark.services,
         ),
     ],
 )

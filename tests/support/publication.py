@@ -121,7 +121,7 @@ class Proposal:
         )
 
 
-def propose(root: Path, *, files: dict[str, bytes] | None = None) -> Proposal:
+def propose(root: Path, *, files: dict[str, bytes] | None = None, name: str = "tiny") -> Proposal:
     """A new registry repository with the release file committed, a model folder, a signing key and a report."""
     git = git_repository(root)
     model = files or {"config.json": b"{}\n", "model.safetensors": b"\0" * 5000, "extra/größe 1.txt": b"", "z": b"z"}
@@ -132,11 +132,11 @@ def propose(root: Path, *, files: dict[str, bytes] | None = None) -> Proposal:
     (root / ".gitignore").write_text("model/\nkey*\nreport*\n.modelctl/\n", encoding="utf-8")
     (root / "modelctl.yaml").write_text("signing: {key: key}\n", encoding="utf-8")
     ssh_key(root / "key")
-    proposal = Proposal(root=root)
+    proposal = Proposal(root=root, name=name)
     proposal.folder.mkdir(parents=True)
-    (proposal.folder / "release.yaml").write_text(RELEASE_FILE.format(name="tiny", version="1.0.0"), encoding="utf-8")
+    (proposal.folder / "release.yaml").write_text(RELEASE_FILE.format(name=name, version="1.0.0"), encoding="utf-8")
     git.run("add", "--all")
-    git.run("commit", "--quiet", "--message", "Propose tiny@1.0.0")
+    git.run("commit", "--quiet", "--message", f"Propose {proposal.id}")
     proposal.admit()
     return proposal
 

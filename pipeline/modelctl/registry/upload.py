@@ -128,7 +128,9 @@ def _copied(store: ObjectStore, step: Step, prefix: str) -> bool:
     except StoreError:
         return False
     there = store.stat(prefix + step.entry.path)
-    return there is not None and there.size_bytes == step.entry.size_bytes
+    if there is None or there.size_bytes != step.entry.size_bytes:
+        return False
+    return store.stat(step.source.key) == step.source  # not every server heeds the condition that it is unchanged
 
 
 def _is_there(store: ObjectStore, key: str, entry: FileEntry, *, without_metadata: bool) -> bool:
