@@ -19,7 +19,7 @@ from modelctl.admission.terminal import printable
 from modelctl.checks.base import Finding
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_LINE = re.compile(r"^(?P<path>.+):(?P<line>[1-9]\d{0,8})$")
+_LINE = re.compile(r":([1-9]\d{0,8}): ")
 
 
 def render(report: Report) -> str:
@@ -91,7 +91,7 @@ def _invocation(report: Report) -> Mapping[str, Any]:
 def _result(
     report: Report, check: CheckReport, finding: Finding, waived: WaivedFinding | None, index: Mapping[str, int]
 ) -> Mapping[str, Any]:
-    file = _location(finding.path) if finding.path else None
+    file = _location(finding.path, finding.message) if finding.path else None
     release = _release_file(report)
     digest = hashlib.sha256("\0".join((finding.rule, finding.path or "", finding.message)).encode()).hexdigest()
     result: dict[str, Any] = {
@@ -114,14 +114,15 @@ def _result(
 
 
 def _where(finding: Finding) -> str:
-    return f"{finding.path}: " if finding.path else ""
+    return f"{finding.path}: " if finding.path and not finding.message.startswith(finding.path) else ""
 
 
-def _location(path: str) -> Mapping[str, Any]:
-    matched = _LINE.match(path)
-    place: dict[str, Any] = {"artifactLocation": {"uri": quote(matched["path"] if matched else path)}}
-    if matched:
-        place["region"] = {"startLine": int(matched["line"])}
+def _location(path: str, message: str) -> Mapping[str, Any]:
+    """The model's file, and the line where the message begins with both, as compilers write it."""
+    place: dict[str, Any] = {"artifactLocation": {"uri": quote(path)}}
+    line = _LINE.match(message.removeprefix(path)) if message.startswith(path) else None
+    if line is not None:
+        place["region"] = {"startLine": int(line[1])}
     return {"physicalLocation": place}
 
 

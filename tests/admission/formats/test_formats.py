@@ -1,0 +1,103 @@
+"""Markdown, JUnit and HTML: nothing of a hostile model gets out of its place, nothing is lost without a word."""
+
+from __future__ import annotations
+
+import re
+import time
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+
+from modelctl.admission.formats import FORMATS, render
+from modelctl.admission.formats.markdown import MAX_CHARACTERS
+from tests.admission.formats.reports import full_report, large_report
+from tests.support.reports import a_report
+
+GITHUB_LIMIT = 65_536
+
+
+class Tags(HTMLParser):
+    """Every tag of a text, and whether what is opened is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+        self.open: list[str] = []
+        self.loads: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.loads += [str(value) for name, value in attrs if name in ("src", "href") and value]
+        if tag not in ("br", "meta"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_markdown_folds_findings_and_lets_nothing_out() -> None:
+    text = render(full_report(), "markdown")
+    assert text.splitlines()[0] == "<!-- modelctl tiny&#64;1.0.0 -->"
+    tags = Tags(text)
+    assert set(tags.seen) == {"code", "details", "summary", "br"}
+    assert tags.open == []
+    for mark in ("<script", "@everyone", "](", "```", "\x1b", "\x00"):
+        assert mark not in text
+    assert text.count("<details>") == text.count("</details>") == 5
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(rows) == 1 + 6
+    assert all(line.count("|") == 6 for line in rows)
+    for words in ("❌ refused", "✗ failed, 1 waived", "? error", "code: 2 findings", "1 waived", "(optional)"):
+        assert words.replace(":", "&#58;") in text or words in text, words
+
+
+def test_markdown_stays_under_the_limit_and_says_what_it_leaves_out() -> None:
+    text = render(large_report(), "markdown")
+    assert MAX_CHARACTERS // 2 < len(text) < GITHUB_LIMIT
+    shown = len(re.findall(r"^- \*\*<code>", text, re.MULTILINE))
+    left = re.search(r"- and (\d+) more: report\.json has them all", text)
+    assert left is not None
+    assert shown + int(left[1]) == 10_000
+    assert "could not decide" in text
+    assert Tags(text).open == []
+
+
+def test_junit_counts_what_fails_and_what_could_not_be_decided() -> None:
+    top = ElementTree.fromstring(render(full_report(), "junit"))
+    assert {key: top.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "8", "failures": "2", "errors": "1", "skipped": "3",
+    }  # fmt: skip
+    code = next(suite for suite in top if suite.get("name") == "code")
+    failure = code.find("testcase/failure")
+    assert failure is not None
+    assert failure.get("type") == "code.risky-call"
+    assert "next: take it out" in str(failure.text)
+    assert "\\x1b" in str(failure.text)
+
+
+def test_the_page_is_self_contained_and_lets_nothing_out() -> None:
+    text = render(full_report(), "html")
+    tags = Tags(text)
+    assert "script" not in tags.seen
+    assert tags.loads == []
+    assert tags.open == []
+    for words in ("Refused", "code.risky-call", "clamd is gone", "policies/waivers/one.yaml", "law", "ab" * 32):
+        assert words in text
+
+
+def test_an_admitted_release_in_every_format() -> None:
+    for kind in FORMATS:
+        assert "admitted" in render(a_report(), kind).lower() or kind == "junit"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FORMATS)
+def test_ten_thousand_findings_render_in_two_seconds(kind: str) -> None:
+    report = large_report()
+    render(a_report(), kind)  # imports
+    began = time.process_time()
+    render(report, kind)
+    assert time.process_time() - began < 2
