@@ -46,6 +46,7 @@ COMMANDS = {
     "promote": Entry("steering", "promote", "Say in git that an environment's canary is stable now."),
     "abort": Entry("steering", "abort", "Withdraw a canary: the stable release's manifests come back."),
     "rollback": Entry("steering", "rollback", "Put back the release that was served before."),
+    "status": Entry("status", "status", "Stable and canary of every environment, from git and the cluster."),
     "audit": Entry("audit", "audit", "The timeline of every release, from git history."),
     "size": Entry("size", "size", "Memory, flags, GPUs and cost of serving a model."),
     "stress": Entry("stress", "stress", "Sweep a running engine and find where more streams stop paying."),
