@@ -1,5 +1,5 @@
-"""The load generator beside `vllm bench serve` (and guidellm, where it is installed): what it costs, and whether they
-agree on a real engine.
+"""The load generator beside `vllm bench serve` (and guidellm and aiperf, where they are installed): what it costs, and
+whether they agree on a real engine.
 
 The server has one core, the client another. Processor time is the slope between a short and a long run of the same
 streams, so that start-up and imports do not count.
@@ -18,23 +18,31 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 
 from comparison import Row
+from load_tools import (
+    AIPERF,
+    ENGINE,
+    ENVIRONMENT,
+    GUIDELLM,
+    MODEL,
+    drive_aiperf,
+    drive_guidellm,
+    drive_ours,
+    drive_vllm,
+)
 
-ROOT = Path(__file__).resolve().parent.parent
-MODEL = ROOT / ".cache" / "models" / "SmolLM2-135M-Instruct"
-ENGINE = ROOT / ".venv-engine" / "bin" / "python"
-GUIDELLM = ROOT / ".cache" / "bench-load" / "guidellm" / "bin" / "guidellm"
 STREAMS = 1000
 ANSWER_TOKENS = 128
 TOKEN_S = 0.1
 SHORT, LONG = 1000, 3000
 """Requests of the two runs."""
 MAX_LAG_MS = 20.0
-NOISE = 0.15
-"""By how much two tools may differ on one engine on a shared machine."""
-_VLLM = "import sys; from vllm.entrypoints.cli.main import main; sys.argv = ['vllm', *sys.argv[1:]]; main()"
-_ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+LEAST_NOISE = 0.05
+"""Two tools may differ by as much as one of them does from turn to turn, and by this at any rate."""
+ROUNDS = 5
+"""Turns of all tools on the real engine."""
 
 
 def ready() -> bool:
@@ -60,11 +68,16 @@ def client_cost(folder: Path) -> list[Row]:
         drive_vllm(url, folder, streams=STREAMS, requests=requests, prompt=32, answer=ANSWER_TOKENS)
 
     def guidellm(url: str, requests: int) -> None:
-        drive_guidellm(url, folder, requests=requests)
+        drive_guidellm(url, folder, streams=STREAMS, requests=requests, answer=ANSWER_TOKENS)
+
+    def aiperf(url: str, requests: int) -> None:
+        drive_aiperf(url, folder, streams=STREAMS, requests=requests, prompt=32, answer=ANSWER_TOKENS)
 
     tools: dict[str, Callable[[str, int], None]] = {"modelctl": ours, "vllm bench serve": vllm}
     if GUIDELLM.exists():
         tools["guidellm"] = guidellm
+    if AIPERF.exists():
+        tools["aiperf"] = aiperf
     costs: dict[str, float] = {}
     with _server(cores[0]) as url:
         for name, tool in tools.items():
@@ -88,110 +101,52 @@ def client_cost(folder: Path) -> list[Row]:
 
 
 def agreement(folder: Path) -> list[Row]:
-    """TTFT, TPOT and throughput of both tools on the real engine, in turns, and the largest difference."""
-    streams, prompt, answer, requests = 4, 64, 32, 48
-    parameters = {"streams": streams, "prompt_tokens": prompt, "answer_tokens": answer, "requests": requests}
-    seen: dict[str, list[Mapping[str, float]]] = {"ours": [], "other": []}
+    """TTFT, TPOT and throughput of every tool on the real engine, in turns, and whether they differ by more than one of
+    them does from turn to turn."""
+    size = {"streams": 4, "prompt": 64, "answer": 32, "requests": 32}
+    tools: dict[str, Callable[[str, int], Mapping[str, float]]] = {
+        "modelctl": lambda url, turn: drive_ours(url, model="small", seed=turn, ramp=False, **size),
+        "vllm bench serve": lambda url, turn: drive_vllm(url, folder, model="small", seed=turn, **size),
+    }
+    if AIPERF.exists():
+        tools["aiperf"] = lambda url, turn: drive_aiperf(url, folder, model="small", seed=turn, **size)
+    seen: dict[str, list[Mapping[str, float]]] = {name: [] for name in tools}
     with _engine(folder) as url:
-        for number in range(3):
-            mine = drive_ours(
-                url, streams=streams, requests=requests, prompt=prompt, answer=answer, model="small", seed=number
-            )
-            other = drive_vllm(
-                url,
-                folder,
-                streams=streams,
-                requests=requests,
-                prompt=prompt,
-                answer=answer,
-                model="small",
-                seed=number,
-            )
-            seen["ours"].append(mine)
-            seen["other"].append(other)
-    found = []
-    for name, unit in (("ttft_s", "s"), ("tpot_s", "s"), ("throughput", "tokens/s")):
-        ours, theirs = (sorted(run[name] for run in seen[side])[1] for side in ("ours", "other"))
-        found.append(
-            Row(
-                figure=f"SmolLM2-135M on the CPU engine: {name.removesuffix('_s')}", ours=ours,
-                beside="vllm bench serve", other=theirs, unit=unit, parameters=parameters,
-            )
-        )  # fmt: skip
-    differences = [abs(1 - row.ratio) for row in found]
-    found.append(
-        Row(
-            figure="largest difference of the three", ours=max(differences), beside="noise allowed", other=NOISE,
-            unit="", at_most=1.0, parameters=parameters,
-        )
+        for turn in range(ROUNDS + 1):
+            for name in sorted(tools, reverse=bool(turn % 2)):
+                figures = tools[name](url, turn)
+                if turn:  # the first turn warms the engine
+                    seen[name].append(figures)
+    return [
+        row
+        for figure, unit in (("ttft_s", "s"), ("tpot_s", "s"), ("throughput", "tokens/s"))
+        for other in tools
+        if other != "modelctl"
+        for row in _agree(figure, unit, other, seen, size)
+    ]
+
+
+def _agree(
+    figure: str, unit: str, other: str, seen: Mapping[str, list[Mapping[str, float]]], size: Mapping[str, int]
+) -> list[Row]:
+    """One figure of both tools, and their difference as a share of the noise."""
+    ours, theirs = ([turn[figure] for turn in seen[name]] for name in ("modelctl", other))
+    name = f"SmolLM2-135M on the CPU engine: {figure.removesuffix('_s')}"
+    spreads = {"spread_ours": round(_spread(ours), 3), "spread_other": round(_spread(theirs), 3)}
+    row = Row(
+        figure=name, ours=median(ours), beside=other, other=median(theirs), unit=unit,
+        parameters={**size, "turns": ROUNDS, **spreads},
     )  # fmt: skip
-    return found
-
-
-def drive_ours(
-    url: str, *, streams: int, requests: int, answer: int, prompt: int = 32, model: str = "fault", seed: int = 0
-) -> dict[str, float]:
-    """Our figures, from a process of its own."""
-    program = Path(__file__).with_name("load_driver.py")
-    asked = {
-        "url": url, "model": model, "streams": streams, "requests": requests, "prompt": prompt, "answer": answer,
-        "seed": seed,
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, str(program), json.dumps(asked)], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise SystemExit(f"bench: the load generator: {done.stderr[-2000:]}")
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
-
-
-def drive_vllm(
-    url: str,
-    folder: Path,
-    *,
-    streams: int,
-    requests: int,
-    prompt: int,
-    answer: int,
-    model: str = "fault",
-    seed: int = 0,
-) -> dict[str, float]:
-    """The figures of `vllm bench serve`."""
-    name = "vllm-bench.json"
-    arguments = [
-        "bench", "serve", "--backend", "openai", "--base-url", url, "--model", model, "--tokenizer", str(MODEL),
-        "--dataset-name", "random", "--random-input-len", str(prompt), "--random-output-len", str(answer),
-        "--ignore-eos", "--num-prompts", str(requests), "--max-concurrency", str(streams), "--disable-tqdm",
-        "--save-result", "--result-dir", str(folder), "--result-filename", name, "--seed", str(seed),
-        "--ready-check-timeout-sec", "0",
-    ]  # fmt: skip
-    done = subprocess.run(
-        [str(ENGINE), "-c", _VLLM, *arguments], capture_output=True, text=True, check=False, cwd=folder,
-        env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": str(_metadata(folder))},
+    difference = Row(
+        figure=f"{name}, difference", ours=abs(1 - row.ratio), beside="noise of the turns",
+        other=max(LEAST_NOISE, *spreads.values()), unit="", at_most=1.0, parameters=row.parameters,
     )  # fmt: skip
-    if done.returncode:
-        raise SystemExit(f"bench: vllm bench serve: {done.stderr[-2000:]}")
-    found = json.loads((folder / name).read_text())
-    return {
-        "ttft_s": found["median_ttft_ms"] / 1000, "tpot_s": found["median_tpot_ms"] / 1000,
-        "throughput": found["output_throughput"],
-    }  # fmt: skip
+    return [row, difference]
 
 
-def drive_guidellm(url: str, folder: Path, *, requests: int) -> None:
-    """One run of guidellm."""
-    command = [
-        str(GUIDELLM), "run", "--backend", f"kind=openai_http,target={url},model=fault,request_format=/v1/completions",
-        "--profile", f"kind=concurrent,streams={STREAMS}", "--constraint", f"kind=max_requests,count={requests}",
-        "--tokenizer", f"kind=huggingface_auto,model={MODEL}",
-        "--data", f"kind=synthetic_text,prompt_tokens=32,output_tokens={ANSWER_TOKENS}",
-        "--output", f"kind=json,path={folder / 'guidellm.json'}", "--disable-console-interactive",
-    ]  # fmt: skip
-    environment = {**os.environ, **_ENVIRONMENT, "GUIDELLM__MAX_CONCURRENCY": str(STREAMS)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
-    if done.returncode:
-        raise SystemExit(f"bench: guidellm: {done.stdout[-1000:]}{done.stderr[-1000:]}")
+def _spread(values: list[float]) -> float:
+    """From the least to the most, as a share of the median."""
+    return (max(values) - min(values)) / median(values)
 
 
 def _cost(tool: Callable[[str, int], None], url: str, requests: int, core: int) -> tuple[int, float]:
@@ -233,9 +188,9 @@ def _engine(folder: Path) -> Iterator[str]:
     command = [
         str(ENGINE), "-m", "vllm.entrypoints.openai.api_server", "--model", str(MODEL), "--served-model-name", "small",
         "--host", "127.0.0.1", "--port", str(port), "--max-model-len", "1024", "--max-num-seqs", "8", "--enforce-eager",
-        "--generation-config", "vllm", "--no-enable-prefix-caching",
+        "--generation-config", "vllm", "--no-enable-prefix-caching", "--dtype", "float32",
     ]  # fmt: skip
-    environment = {**os.environ, **_ENVIRONMENT, "VLLM_CPU_KVCACHE_SPACE": "1"}
+    environment = {**os.environ, **ENVIRONMENT, "VLLM_CPU_KVCACHE_SPACE": "1"}
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, env=environment) as process:
         try:
             deadline = time.monotonic() + 600
@@ -254,14 +209,6 @@ def _listens(port: int) -> bool:
             return True
     except OSError:
         return False
-
-
-def _metadata(folder: Path) -> Path:
-    """A folder that names a package `vllm`, which the command of vllm-cpu looks for."""
-    home = folder / "metadata" / "vllm-0.32.0+cpu.dist-info"
-    home.mkdir(parents=True, exist_ok=True)
-    (home / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n")
-    return home.parent
 
 
 if __name__ == "__main__":

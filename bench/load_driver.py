@@ -23,8 +23,9 @@ async def run(asked: dict[str, Any]) -> LoadResult:
         once = await client.complete(
             prompts.make(999_999, asked["prompt"]).content, answer_tokens=asked["answer"], exact_answer=True
         )
-        # Streams start over the time of one answer, so that they do not all end and begin again at once.
-        ramp_s = once.row.latency_s
+        # Streams start over the time of one answer, so that they do not all end and begin again at once; others have
+        # no such ramp.
+        ramp_s = once.row.latency_s if asked["ramp"] else 0.0
         rounds = asked["requests"] / asked["streams"]
         plan = LoadPlan(
             streams=asked["streams"], duration_s=max(0.1, (rounds - 0.5) * once.row.latency_s), ramp_s=ramp_s,

@@ -31,7 +31,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def engine(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    settings = SETTINGS.model_copy(update={"args": ("--enforce-eager",)})
+    settings = SETTINGS.model_copy(update={"args": ("--enforce-eager", "--dtype", "float32")})
     folder = tmp_path_factory.mktemp("engine")
     with start_engine(
         scan_tree(model), SERVING, settings, sandbox=Sandbox(), folder=folder, progress=SILENT

@@ -6,6 +6,7 @@ Its pool of 9 blocks of 128 tokens holds what the tests ask for, except where on
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import threading
@@ -22,10 +23,15 @@ from modelctl.isolation import Sandbox
 from modelctl.model.release import Serving
 from modelctl.model.tree import scan_tree
 from modelctl.progress import SILENT
+from modelctl.serving.adapters import served_adapter
+from modelctl.serving.client import EngineClient
+from modelctl.serving.command import BASE_NAME, SERVED_NAME
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.engine import EngineRefusedError, start_engine
+from modelctl.serving.models import choose_adapter
+from modelctl.serving.prompts import prompt_maker
 from modelctl.settings import Engine
-from tests.support.models import tiny_llama
+from tests.support.models import tiny_llama, tiny_lora
 from tests.support.stress import KeptEvidence, measured, observe, reasons, rules
 
 pytestmark = pytest.mark.engine
@@ -36,7 +42,7 @@ MODEL = ROOT / ".cache" / "models" / "SmolLM2-135M-Instruct"
 SERVING = Serving(max_model_len=512, max_num_seqs=4, max_num_batched_tokens=512)
 SETTINGS = Engine(
     command=f"{PYTHON} -m vllm.entrypoints.openai.api_server --model {{model}}",
-    args=("--enforce-eager", "--num-gpu-blocks-override", "10"),
+    args=("--enforce-eager", "--dtype", "float32", "--num-gpu-blocks-override", "10"),
     env={"VLLM_CPU_KVCACHE_SPACE": "1"},
     start_timeout_s=400,
 )
@@ -56,14 +62,28 @@ LOAD = ConcurrencyLimits(
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lora") / "adapter"
+    return tiny_lora(folder, hidden=576, layers=30, rank=8, strength=0.2)
+
+
+@pytest.fixture(scope="module")
+def adapted(adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     for needed in (PYTHON, MODEL / "config.json"):
         assert needed.exists(), f"{needed} is missing: run make setup"
     folder = tmp_path_factory.mktemp("engine")
+    base = scan_tree(MODEL)
+    served = served_adapter(scan_tree(adapter), base)
     with start_engine(
-        scan_tree(MODEL), SERVING, SETTINGS, sandbox=Sandbox(), folder=folder, progress=SILENT
+        base, SERVING, SETTINGS, sandbox=Sandbox(), folder=folder, progress=SILENT, adapter=served
     ) as endpoint:
         yield endpoint
+
+
+@pytest.fixture(scope="module")
+def engine(adapted: Endpoint) -> Endpoint:
+    """The same engine, asked for the base: an adapter needs a start of its own as little as a base does."""
+    return dataclasses.replace(adapted, model=BASE_NAME)
 
 
 def test_it_gets_ready_and_says_who_it_is(engine: Endpoint) -> None:
@@ -89,6 +109,25 @@ def test_long_context_passes_and_kv_use_is_what_was_computed(engine: Endpoint) -
     assert not any("grew" in line for line in seen.warnings)
 
 
+def test_an_adapter_answers_on_its_base_and_otherwise_than_it(
+    adapted: Endpoint, engine: Endpoint, adapter: Path
+) -> None:
+    async def answer(endpoint: Endpoint) -> str:
+        async with EngineClient(endpoint, silence_limit_s=300, time_limit_s=300) as client:
+            prompt = (await prompt_maker(client, seed=3)).make(0, 32)
+            return (await client.complete(prompt.content, answer_tokens=16, exact_answer=True)).text
+
+    assert choose_adapter(adapted).model == adapted.model == SERVED_NAME
+    assert adapted.max_model_len == 512
+    assert asyncio.run(answer(adapted)) != asyncio.run(answer(engine))
+    limits = LongContextLimits(fractions=(0.25,), prompts_per_length=1, answer_tokens=16, request_time_limit_s=300)
+    seen = observe(long_context.CHECK, limits, adapted, model=adapter, base=MODEL, serving=SERVING)
+    assert set(rules(seen)) <= {"long-context.degenerate"}  # random weights may babble
+    assert reasons(seen) == ""
+    assert measured(seen, "longest-answered") == 512
+    assert measured(seen, "adapter-base") == f"folder {MODEL}"
+
+
 def test_what_it_really_is_comes_from_its_answers_metrics_and_log(engine: Endpoint) -> None:
     limits = LOAD.model_copy(update={"streams": 99})
     seen = observe(concurrency.CHECK, limits, engine, model=MODEL, serving=SERVING)
@@ -96,7 +135,7 @@ def test_what_it_really_is_comes_from_its_answers_metrics_and_log(engine: Endpoi
     assert found["engine-max-model-len"].value == 512
     assert found["engine-kv-pool"].value == 9
     assert found["engine-kv-pool"].parameters == {"block_size": 128, "tokens": 1280, "dtype": "auto"}
-    assert found["engine-dtype"].value == "bfloat16"
+    assert found["engine-dtype"].value == "float32"
     assert found["engine-dtype"].parameters == {"quantization": "none", "device": "cpu", "compiled": False}
     assert any("does not say its attention backend" in line for line in seen.warnings)
 
@@ -114,7 +153,7 @@ def test_a_promise_over_what_it_serves_has_its_cliff_at_its_own_maximum(engine: 
 
 def test_as_many_streams_as_seats_pass_with_their_own_codes_and_a_sweep(engine: Endpoint, tmp_path: Path) -> None:
     limits = LOAD.model_copy(
-        update={"code_requests": 2, "sweep_streams": (1, 4), "sweep_seconds": 4, "sweep_rounds": 1}
+        update={"code_requests": 2, "sweep_streams": (1, 4), "sweep_seconds": 3, "sweep_rounds": 1}
     )
     seen = observe(concurrency.CHECK, limits, engine, model=MODEL, serving=SERVING, cache=tmp_path)
     assert (rules(seen), reasons(seen)) == ([], "")

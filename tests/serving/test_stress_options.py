@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.browser import look
 from tests.support.command import modelctl
 from tests.support.engine import FaultEngine, Faults
 from tests.support.interfaces import KEY, Interfaces
+from tests.support.models import tiny_llama
 
 pytestmark = pytest.mark.slow
 
@@ -102,3 +105,64 @@ def test_a_chat_is_asked_with_a_picture_and_an_unknown_model_is_named(tmp_path: 
     assert len(set(urls)) == len(urls) > 3
     assert wrong.returncode == 2
     assert "it serves base, adapter" in wrong.stderr
+
+
+def test_lengths_are_drawn_beside_what_sizing_computes(tmp_path: Path) -> None:
+    repo = tiny_llama(tmp_path / "repo", max_positions=512)
+    with FaultEngine(tmp_path, Faults(kv_factor=1.5), token_s=0.005) as engine:
+        arguments = (
+            "stress", f"unix:{engine.socket}", "--to", "2", "--rounds", "1", "--seconds", "0.5", "--ramp", "0",
+            "--prompt-tokens", "32", "--answer-tokens", "16", "--lengths", "auto", "--repo", str(repo), "--json",
+            "l.json", "--html", "l.html", "--out", "o",
+        )  # fmt: skip
+        done = modelctl(*arguments, cwd=tmp_path)
+        asked = len(engine.requests)
+        again = modelctl(*arguments, cwd=tmp_path)
+        assert len(engine.requests) == asked
+        other = modelctl(*arguments, "--lengths", "256", cwd=tmp_path)
+    assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
+    rows = json.loads((tmp_path / "l.json").read_text())["lengths"]["rows"]
+    assert [row["length"] for row in rows] == [128, 256, 384, 460, 512]
+    assert [row["kv_blocks_computed"] for row in rows] == [8, 16, 24, 29, 32]
+    assert all(row["kv_blocks"] == 1.5 * row["kv_blocks_computed"] and row["ttft_s"] > 0 for row in rows)
+    assert "computed" in done.stdout
+    assert other.returncode == 2
+    assert "lengths.json is of other lengths" in other.stderr
+    page = (tmp_path / "l.html").read_text()
+    for width, dark in ((500, True), (1280, False)):
+        seen = look(page, tmp_path, width=width, dark=dark)
+        assert seen.width <= seen.window
+        assert {"KV cache over length", "blocks of 16 tokens", "measured", "computed"} <= {*seen.texts, *titles(page)}
+        assert len(seen.charts) == 9
+        assert seen.loaded == []
+
+
+def titles(page: str) -> list[str]:
+    return re.findall(r"<h2>([^<]*)</h2>", page)
+
+
+def test_a_length_that_fails_is_told_with_its_cliff(tmp_path: Path) -> None:
+    with FaultEngine(tmp_path, Faults(rejects_over=300), token_s=0.002) as engine:
+        done = modelctl(
+            "stress", f"unix:{engine.socket}", "--to", "1", "--rounds", "1", "--seconds", "0.3", "--ramp", "0",
+            "--prompt-tokens", "32", "--answer-tokens", "16", "--lengths", "200,400", "--quiet", cwd=tmp_path,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"300 tokens still work|29\d tokens still work", " ".join(done.stdout.split()))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--lengths", "auto", "--rate", "5"), "take --lengths or --rate away"),
+        (("--repo", "org/model"), "add --lengths auto"),
+        (("--lengths", "auto", "--api", "chat"), "take --lengths or --api away"),
+        (("--lengths", "10"), "--lengths '10': wanted are numbers of tokens from 256 on"),
+        (("--lengths", "many"), "write for example --lengths 512,2048,8192"),
+    ],
+)
+def test_lengths_that_make_no_sense_are_refused(tmp_path: Path, options: tuple[str, ...], words: str) -> None:
+    with FaultEngine(tmp_path) as engine:
+        done = modelctl("stress", f"unix:{engine.socket}", *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert words in " ".join(done.stderr.split())

@@ -76,8 +76,11 @@ def tiny_llama(
     return folder
 
 
-def tiny_lora(folder: Path, *, base: str = "org/base", hidden: int = 64, rank: int = 4, seed: int = 0) -> Path:
-    """Write an adapter of `tiny_llama`'s query projections, strong enough to change answers, and return its folder."""
+def tiny_lora(
+    folder: Path, *, base: str = "org/base", hidden: int = 64, layers: int = 2, rank: int = 4, strength: float = 1.0
+) -> Path:
+    """Write an adapter of the query projections of `tiny_llama`, or of another Llama with as many query features as
+    hidden ones, and return its folder."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {
         "base_model_name_or_path": base,
@@ -90,12 +93,12 @@ def tiny_lora(folder: Path, *, base: str = "org/base", hidden: int = 64, rank: i
         "task_type": "CAUSAL_LM",
     }
     write_json(folder / "adapter_config.json", config)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     tensors: dict[str, Tensor] = {}
-    for layer in range(2):
+    for layer in range(layers):
         module = f"base_model.model.model.layers.{layer}.self_attn.q_proj"
         for half, shape in (("A", (rank, hidden)), ("B", (hidden, rank))):
-            tensors[f"{module}.lora_{half}.weight"] = ("BF16", shape, bfloat16(random.normal(0, 1, shape)))
+            tensors[f"{module}.lora_{half}.weight"] = ("BF16", shape, bfloat16(random.normal(0, strength, shape)))
     write_safetensors(folder / "adapter_model.safetensors", tensors)
     return folder
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 if TYPE_CHECKING:
+    from modelctl.model.config import ModelConfig
     from modelctl.serving.bodies import Api
     from modelctl.serving.endpoint import Endpoint
     from modelctl.serving.plan import LoadPlan
+    from modelctl.serving.sweep import SweepPlan
     from modelctl.serving.sweep_run import SweepResult
 
 POSITIVE = click.FloatRange(0, min_open=True)
@@ -37,6 +39,10 @@ POSITIVE = click.FloatRange(0, min_open=True)
 @click.option(
     "--arrivals", type=click.Choice(["poisson", "even"]), default="poisson", show_default=True, help="With --rate."
 )
+@click.option(
+    "--lengths", metavar="auto|N,N…", help="After the sweep: one request of each length (prompt and answer, in tokens)."
+)
+@click.option("--repo", metavar="REPO", help="With --lengths: a folder or Hub id, whose config.json says the KV use.")
 @click.option("--in-flight", type=click.IntRange(1), default=4096, show_default=True, help="With --rate: most at once.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the prompts.")
 @click.option(
@@ -59,6 +65,8 @@ def stress(
     model: str | None,
     rate: float | None,
     arrivals: Literal["poisson", "even"],
+    lengths: str | None,
+    repo: str | None,
     in_flight: int,
     seed: int,
     out: Path,
@@ -76,31 +84,20 @@ def stress(
     \b
     modelctl stress http://127.0.0.1:8000 --to 64
     modelctl stress http://127.0.0.1:8000 --prompt-tokens 4096 --answer-tokens 256 --out long-prompts
+    modelctl stress http://127.0.0.1:8000 --lengths auto --repo org/model --html page.html
     modelctl stress http://127.0.0.1:8000 --rate 5 --seconds 120 --out at-five
     modelctl stress http://127.0.0.1:8000 --api embeddings
     """
     from modelctl.checks.stress.session import exact_answers
-    from modelctl.cli.output import console, write_json
-    from modelctl.cli.progress import shown
-    from modelctl.cli.stress_page import stress_page
-    from modelctl.cli.stress_text import as_json, print_sweep
-    from modelctl.errors import InputError
-    from modelctl.files import write_whole
-    from modelctl.page.charts import require_charts
     from modelctl.serving.engine import attach
     from modelctl.serving.models import choose_model
     from modelctl.serving.plan import LoadPlan
     from modelctl.serving.sweep import SweepPlan
-    from modelctl.serving.sweep_record import SweepRecord
-    from modelctl.serving.sweep_run import sweep
     from modelctl.settings import load_workspace
 
-    if image and api != "chat":
-        raise InputError("--image needs --api chat", remedy="add --api chat, or take --image away")
-    if rate is not None and html:
-        raise InputError("--html draws a sweep, and --rate makes none", remedy="take --html away")
-    if last < first:
-        raise InputError(f"--to {last} is under --from {first}", remedy=f"give --to {first} or more")
+    _refuse_contradictions(
+        image=image, api=api, rate=rate, html=html, lengths=lengths, repo=repo, first=first, last=last
+    )
     endpoint = attach(url, api_key=load_workspace(Path.cwd()).settings.engine.api_key)
     if model is not None:
         endpoint = choose_model(endpoint, model)
@@ -117,17 +114,87 @@ def stress(
         answer_tokens=answer_tokens, scrape_s=min(1.0, seconds / 5), exact_answer=exact, seed=seed,
         api=api, image=image,
     )  # fmt: skip
+    return _sweep(endpoint, plan, out, lengths=lengths, repo=repo, json_target=json_target, html=html, quiet=quiet)
+
+
+def _refuse_contradictions(
+    *,
+    image: bool,
+    api: Api,
+    rate: float | None,
+    html: Path | None,
+    lengths: str | None,
+    repo: str | None,
+    first: int,
+    last: int,
+) -> None:
+    from modelctl.errors import InputError
+
+    for wrong, message, remedy in (
+        (image and api != "chat", "--image needs --api chat", "add --api chat, or take --image away"),
+        (rate is not None and html is not None, "--html draws a sweep, and --rate makes none", "take --html away"),
+        (
+            rate is not None and lengths is not None,
+            "--lengths follows a sweep, and --rate makes none",
+            "take --lengths or --rate away",
+        ),
+        (
+            repo is not None and lengths is None,
+            "--repo says the KV use of lengths",
+            "add --lengths auto, or take --repo away",
+        ),
+        (
+            lengths is not None and api != "completions",
+            f"--lengths asks for completions, not {api}",
+            "take --lengths or --api away",
+        ),
+        (last < first, f"--to {last} is under --from {first}", f"give --to {first} or more"),
+    ):
+        if wrong:
+            raise InputError(message, remedy=remedy)
+
+
+def _sweep(
+    endpoint: Endpoint,
+    plan: SweepPlan,
+    out: Path,
+    *,
+    lengths: str | None,
+    repo: str | None,
+    json_target: str | None,
+    html: Path | None,
+    quiet: bool,
+) -> int:
+    from modelctl.cli.output import console, write_json
+    from modelctl.cli.progress import shown
+    from modelctl.cli.stress_lengths import parse_lengths, print_lengths, walk_lengths, with_computed
+    from modelctl.cli.stress_page import stress_page
+    from modelctl.cli.stress_text import as_json, print_sweep
+    from modelctl.files import write_whole
+    from modelctl.page.charts import require_charts
+    from modelctl.serving.sweep_record import SweepRecord
+    from modelctl.serving.sweep_run import sweep
+
+    answer = plan.answer_tokens
+    wanted = None if lengths is None else parse_lengths(lengths, endpoint, answer_tokens=answer)
+    config = None if repo is None else _config(repo)
     if html:
         require_charts()  # before an hour of load, not after it
-    record = SweepRecord(folder=out)
+    record, seen = SweepRecord(folder=out), None
     with shown(quiet=quiet) as progress:
         result = sweep(endpoint, plan, record, progress=progress)
+        if wanted is not None:
+            seen = walk_lengths(endpoint, wanted, out, answer_tokens=answer, seed=plan.seed, progress=progress)
+    if seen is not None and config is not None:
+        seen = with_computed(seen, config, endpoint)
     if html:
-        write_whole(html, stress_page(endpoint, plan, result, record))
+        write_whole(html, stress_page(endpoint, plan, result, record, seen))
     if json_target:
-        write_json(json_target, as_json(endpoint, plan, result))
+        write_json(json_target, as_json(endpoint, plan, result, seen))
     if json_target != "-":
         print_sweep(endpoint, plan, result, console())
+        if seen is not None:
+            print_lengths(seen, console())
     return 0 if _measured(result) else 3
 
 
@@ -144,6 +211,20 @@ def _at_rate(endpoint: Endpoint, plan: LoadPlan, out: Path, *, json_target: str 
         print_rate(endpoint, result, console())
     answered = any(row.failure is None for row in result.rows)
     return 0 if answered and client_fault(result) is None else 3
+
+
+def _config(repo: str) -> ModelConfig:
+    from modelctl.model.config import CONFIG_NAME, read_config
+    from modelctl.model.hub import Hub
+    from modelctl.model.sources import hub_name
+    from modelctl.sizing.facts import config_of_hub
+
+    folder = Path(repo).expanduser()
+    if (folder / CONFIG_NAME).is_file():
+        return read_config(folder / CONFIG_NAME)
+    repo_id, revision = hub_name(repo)
+    hub = Hub()
+    return config_of_hub(hub, hub.listing(repo_id, revision))
 
 
 def _doubled(first: int, last: int) -> tuple[int, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
+from modelctl.cli.stress_lengths import HEAD, Lengths
+from modelctl.cli.stress_lengths import cells as length_cells
 from modelctl.cli.stress_text import cells, count_streams, describe_knee
 from modelctl.page.charts import Chart, Curve, draw
 from modelctl.page.document import charts, document, section, table, text
@@ -17,22 +19,28 @@ _SHOWN_STAGES = 3
 """Stages whose distributions and series are drawn: fewest, knee, most streams."""
 
 
-def stress_page(endpoint: Endpoint, plan: SweepPlan, result: SweepResult, record: SweepRecord) -> str:
+def stress_page(
+    endpoint: Endpoint, plan: SweepPlan, result: SweepResult, record: SweepRecord, lengths: Lengths | None = None
+) -> str:
     """The whole page. Raises `CannotDecideError` when matplotlib is not installed."""
     version = f", vLLM {endpoint.version}" if endpoint.version else ""
-    lengths = f"{plan.prompt_tokens} tokens of prompt and {plan.answer_tokens} of answer"
+    sizes = f"{plan.prompt_tokens} tokens of prompt and {plan.answer_tokens} of answer"
     title = f"{endpoint.model} under load"
     drawn = [(chart.title, draw(chart)) for chart in _charts(plan, result, record)]
     head, rows, marked = cells(plan, result)
     kind = "unsure" if result.knee is None or not result.knee.certain else "good"
     parts = [
         text(title, tag="h1"),
-        text(f"{endpoint.base_url}{version}; {lengths}; {plan.repeats} rounds of {plan.stage_s:g} s", kind="quiet"),
+        text(f"{endpoint.base_url}{version}; {sizes}; {plan.repeats} rounds of {plan.stage_s:g} s", kind="quiet"),
         text(describe_knee(result.knee), kind=f"headline {kind}"),
         charts(drawn),
         text("Lines are means of the rounds, bands reach from the least to the most of them.", kind="quiet"),
         section("Figures", table(head, rows, marked=marked)),
     ]
+    if lengths is not None:
+        parts.append(charts([(chart.title, draw(chart)) for chart in _over_length(lengths)]))
+        lines = "".join(text(trouble, kind="unsure") for trouble in lengths.troubles)
+        parts.append(section("One request at a time, longer and longer", table(HEAD, length_cells(lengths)) + lines))
     left_out = [stage for stage in result.stages if not stage.counts]
     if left_out:
         lines = "".join(
@@ -75,6 +83,37 @@ def _charts(plan: SweepPlan, result: SweepResult, record: SweepRecord) -> Iterat
         curves = [curve for stage in shown if (curve := _series(stage, record, key)) is not None]
         if curves:
             yield Chart(title=title, x_label="seconds since the stage began", y_label=y_label, curves=curves)
+
+
+def _over_length(lengths: Lengths) -> Iterator[Chart]:
+    """KV use against what was computed, and how latency grows; what the engine does not say is left out."""
+    size = next((row.block_size for row in lengths.rows if row.block_size is not None), None)
+    used = [(row.length, row.kv_blocks) for row in lengths.rows if row.kv_blocks is not None]
+    computed = [(row.length, row.kv_blocks_computed) for row in lengths.rows if row.kv_blocks_computed is not None]
+    if used:
+        curves = [Curve(label="measured", x=[x for x, _ in used], y=[y for _, y in used])]
+        if computed:
+            curves.append(
+                Curve(
+                    label="computed", x=[x for x, _ in computed], y=[float(y) for _, y in computed], dots=False,
+                    dashed=True,
+                )
+            )  # fmt: skip
+        yield Chart(
+            title="KV cache over length", x_label="tokens of prompt and answer",
+            y_label="blocks" if size is None else f"blocks of {size} tokens", curves=curves,
+        )  # fmt: skip
+    for title, y_label, values in (
+        ("Time to first token over length", "seconds", [(row.length, row.ttft_s) for row in lengths.rows]),
+        (
+            "Time per output token over length", "milliseconds",
+            [(row.length, _thousand(row.tpot_s)) for row in lengths.rows],
+        ),
+    ):  # fmt: skip
+        known = [(x, y) for x, y in values if y is not None]
+        if known:
+            curve = Curve(label="median", x=[x for x, _ in known], y=[y for _, y in known])
+            yield Chart(title=title, x_label="tokens of prompt and answer", y_label=y_label, curves=[curve])
 
 
 def _over(levels: Sequence[int], stages: Sequence[Stage], label: str, value: Callable[[Stage], float | None]) -> Curve:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from modelctl.cli.stress_lengths import Lengths
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.knee import Knee, Step
 from modelctl.serving.sweep import Stage, SweepPlan
@@ -82,8 +83,8 @@ def describe_knee(found: Knee | None) -> str:
     return f"knee at {count_streams(found.streams)} ({rate}): more streams hardly pay{sure}"
 
 
-def as_json(endpoint: Endpoint, plan: SweepPlan, result: SweepResult) -> str:
-    """The sweep for a program."""
+def as_json(endpoint: Endpoint, plan: SweepPlan, result: SweepResult, lengths: Lengths | None = None) -> str:
+    """The sweep for a program, and the lengths where some were tried."""
     return (
         json.dumps(
             {
@@ -92,6 +93,7 @@ def as_json(endpoint: Endpoint, plan: SweepPlan, result: SweepResult) -> str:
                 "stages": [{**asdict(stage), "counts": stage.counts} for stage in result.stages],
                 "steps": [{**asdict(step), "pays": step.pays, "certain": step.certain} for step in result.steps],
                 "knee": None if result.knee is None else asdict(result.knee),
+                **({} if lengths is None else {"lengths": asdict(lengths)}),
             },
             indent=2,
         )

@@ -65,15 +65,22 @@ def facts_of_folder(folder: Path, *, name: str) -> ModelFacts:
     )  # fmt: skip
 
 
+def config_of_hub(hub: Hub, upstream: Upstream) -> ModelConfig:
+    """The config.json of a repository of the Hub at one commit. Raises `InputError`, `RefusedError`."""
+    if CONFIG_NAME not in upstream.files:
+        raise InputError(
+            f"{_name(upstream)}: no {CONFIG_NAME}", remedy="name a repository of a model that an engine can serve"
+        )
+    return parse_config(parse_object(read_small(hub, upstream, CONFIG_NAME), origin=CONFIG_NAME))
+
+
 def facts_of_hub(hub: Hub, upstream: Upstream) -> ModelFacts:
     """Facts of a repository of the Hub at one commit, from its listing, config.json and index alone.
 
     Raises `InputError`, `CannotDecideError`, `RefusedError`.
     """
-    name = f"{upstream.repo_id}@{upstream.commit[:12]}"
-    if CONFIG_NAME not in upstream.files:
-        raise InputError(f"{name}: no {CONFIG_NAME}", remedy="name a repository of a model that an engine can serve")
-    config = parse_config(parse_object(read_small(hub, upstream, CONFIG_NAME), origin=CONFIG_NAME))
+    name = _name(upstream)
+    config = config_of_hub(hub, upstream)
     root = [path for path in upstream.files if "/" not in path]
     index = (
         parse_object(read_small(hub, upstream, INDEX_NAME), origin=INDEX_NAME) if INDEX_NAME in upstream.files else None
@@ -85,6 +92,10 @@ def facts_of_hub(hub: Hub, upstream: Upstream) -> ModelFacts:
         weight_bytes=sum(upstream.files[file].size_bytes for file in files),
         measured=f"listed sizes of {len(files)} safetensors file{'s' if len(files) > 1 else ''}, headers included",
     )
+
+
+def _name(upstream: Upstream) -> str:
+    return f"{upstream.repo_id}@{upstream.commit[:12]}"
 
 
 def _loaded(present: Collection[str], index: Mapping[str, Json] | None, name: str) -> list[str]:

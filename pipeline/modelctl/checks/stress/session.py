@@ -31,6 +31,8 @@ from modelctl.serving.metrics import EngineMetrics
 from modelctl.sizing.kv import KvLayout, batches_in_flight, kv_layout
 
 _LOG_KEPT_BYTES = 16 << 20
+_DTYPE_NAMES = {"half": "float16", "float": "float32"}
+"""What vLLM's `--dtype` also calls them."""
 DYING_S = 6.0
 """A server whose worker was killed still answers for about 3 s."""
 
@@ -154,13 +156,16 @@ def counted(before: float | None, after: float | None) -> float | None:
 
 def layout_of(context: CheckContext[LimitsT], endpoint: Endpoint, block_size: int) -> KvLayout:
     """The served model's KV layout as this engine keeps it. Raises `CannotDecideError` when it is not computed."""
-    flag = endpoint.flags.get("--kv-cache-dtype", "auto")
+    stored = endpoint.flags.get("--kv-cache-dtype", "auto")
+    if stored == "auto":  # the cache is kept as the engine computes
+        computed = endpoint.flags.get("--dtype", "auto")
+        stored = _DTYPE_NAMES.get(computed, computed)
     return kv_layout(
         load_config(context.model),
         block_size=block_size,
         max_num_batched_tokens=context.serving.max_num_batched_tokens,
         tensor_parallel_size=context.serving.tensor_parallel_size,
-        cache_dtype=flag,
+        cache_dtype=stored,
         batches_in_flight=batches_in_flight(endpoint.version),
     )
 
