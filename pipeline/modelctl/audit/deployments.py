@@ -45,6 +45,8 @@ class Published:
 
     digest: str
     commit: str
+    retired: bool = False
+    """Its bytes were given up."""
 
 
 def deployed(history: History, *, env: str | None = None) -> tuple[tuple[str, str], ...]:
@@ -89,8 +91,9 @@ def check_allowed(history: History, published: Mapping[str, Published]) -> Itera
         return
     for release, digest in allowed.items():
         record = published.get(release)
-        if record is None or record.digest != digest:
+        if record is None or record.digest != digest or record.retired:
             wanted = f"its record says {record.digest}" if record else "there is no record of it"
+            wanted = "its bytes were given up" if record and record.retired else wanted
             yield Violation(
                 rule="audit.allowed-unpublished",
                 message=f"the cluster lets in {release} with {digest}; {wanted}",
@@ -112,6 +115,8 @@ def _head(claim: Claim, commit: str | None, published: Mapping[str, Published]) 
     if record is None:
         message = f"serves {claim.release}, which has no record: it was never published"
         yield _violation(claim, "deployed-unpublished", message, commit)
+    elif record.retired:
+        yield _violation(claim, "deployed-retired", f"serves {claim.release}, whose bytes were given up", commit)
     elif record.digest != claim.digest:
         message = f"serves {claim.digest} as {claim.release}, whose record says {record.digest}"
         yield _violation(claim, "deployed-digest", message, commit)

@@ -97,6 +97,12 @@ class History:
         spec = f"{commit}:{self.prefix}{path}".rstrip("/")
         return self.git.run("rev-parse", "--verify", "--quiet", spec, check=False).strip() or None
 
+    def listing(self, commit: str, folder: str) -> dict[str, str]:
+        """Mode and object id of every file below a folder at a commit, by path relative to the root."""
+        listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", commit, "--", self.prefix + folder)
+        entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
+        return {path.removeprefix(self.prefix): about for about, _, path in entries}
+
     def paths(self, commit: str, *folders: str) -> tuple[str, ...]:
         """All files below some folders at a commit, relative to the root."""
         wanted = [self.prefix + folder for folder in folders]

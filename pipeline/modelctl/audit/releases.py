@@ -18,6 +18,7 @@ from modelctl.documents import parse_yaml, validate
 from modelctl.errors import InputError, RefusedError
 from modelctl.registry.publish import tag_name
 from modelctl.registry.records import ATTESTATION_FILE, RECORD_FILE, REPORT_FILE, Record
+from modelctl.registry.retired import RETIRED_FILE, RETIRED_TRAILER, Retired
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -42,6 +43,19 @@ class Publication:
     def folder(self) -> str:
         """The record's folder, relative to the root."""
         return f"registry/{self.name}/{self.version}"
+
+    @property
+    def retirement(self) -> Commit | None:
+        """The commit that gave up the release's bytes: it adds `retired.yaml` alone, and says so in its trailer."""
+        for commit in self.later:
+            changes = [change for change in commit.changes if change.path.startswith(f"{self.folder}/")]
+            if (
+                commit.trailer(RETIRED_TRAILER) == self.id
+                and [change.path for change in changes] == [f"{self.folder}/{RETIRED_FILE}"]
+                and changes[0].added
+            ):
+                return commit
+        return None
 
 
 def publications(history: History) -> dict[str, Publication]:
@@ -97,22 +111,44 @@ def check_publication(history: History, publication: Publication) -> Iterator[Vi
         said = publication.commit.trailer("Model-Digest")
         message = f"published was {said}, the record says {record.served.tree_digest}"
         yield _violation(publication, "digest-published", message, RECORD_FILE)
+    yield from _retired(history, publication, record)
     yield from _tag(history, publication, record)
     yield from _evidence(history, publication, record)
 
 
 def _unchanged(history: History, publication: Publication) -> Iterator[Violation]:
     changed = False
+    retirement = publication.retirement
     for commit in publication.later:
+        if commit == retirement:
+            continue
         for change in commit.changes:
             if change.path.startswith(f"{publication.folder}/"):
                 changed = True
                 message = f"{change.path} was changed after the publication ({change.status}), by {commit.author}"
                 yield _violation(publication, "record-changed", message, Path(change.path).name, commit=commit.id)
-    published = history.object_id(publication.commit.id, publication.folder)
-    if not changed and published != history.object_id(history.head, publication.folder):
+    published = history.listing(publication.commit.id, publication.folder)
+    present = history.listing(history.head, publication.folder)
+    if retirement is not None:
+        present.pop(f"{publication.folder}/{RETIRED_FILE}", None)
+    if not changed and published != present:
         message = f"{publication.folder} is not what was published, and no commit says why"
         yield _violation(publication, "record-changed", message, "", commit=history.head)
+
+
+def _retired(history: History, publication: Publication, record: Record) -> Iterator[Violation]:
+    path = f"{publication.folder}/{RETIRED_FILE}"
+    content = history.content(history.head, path)
+    if content is None:
+        return
+    try:
+        retired = validate(parse_yaml(content.decode(errors="replace"), origin=path), Retired, origin=path)
+    except InputError as error:
+        yield _violation(publication, "retired-unreadable", error.message, RETIRED_FILE)
+        return
+    if (retired.metadata, retired.tree_digest) != (record.metadata, record.served.tree_digest):
+        message = f"retired is {retired.tree_digest}, the record says {record.served.tree_digest}"
+        yield _violation(publication, "retired-digest", message, RETIRED_FILE)
 
 
 def _tag(history: History, publication: Publication, record: Record) -> Iterator[Violation]:

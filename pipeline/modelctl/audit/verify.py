@@ -11,6 +11,7 @@ from modelctl.audit.history import History, read_history
 from modelctl.audit.releases import Publication, check_publication, publications, record_at
 from modelctl.audit.violation import Unverified, Verification, Violation
 from modelctl.errors import InputError
+from modelctl.registry.retired import RETIRED_FILE
 
 
 def verify(root: Path, *, name: str | None = None, version: str | None = None, env: str | None = None) -> Verification:
@@ -71,4 +72,5 @@ def _published(history: History, known: dict[str, Publication]) -> Iterator[tupl
         except InputError:
             continue  # said by check_publication; a deployment of it counts as unpublished
         if record is not None:
-            yield release, Published(digest=record.served.tree_digest, commit=publication.commit.id)
+            retired = history.content(history.head, f"{publication.folder}/{RETIRED_FILE}") is not None
+            yield release, Published(digest=record.served.tree_digest, commit=publication.commit.id, retired=retired)

@@ -15,7 +15,7 @@ from pathlib import Path
 from modelctl.admission.policy import load_policy
 from modelctl.errors import CannotDecideError, InputError
 from modelctl.files import write_whole
-from modelctl.git import Git
+from modelctl.git import Git, GitError
 from modelctl.model.release import Metadata, release_folder
 from modelctl.registry.retired import RETIRED_FILE, RETIRED_TRAILER, Retired
 from modelctl.registry.summary import Summary, summaries
@@ -58,7 +58,7 @@ def judge(root: Path, rules: Rules, now: datetime.datetime) -> tuple[Judged, ...
     published = [item for item in everything if item.state == "published"]
     newest = _newest(published, rules.keep_last)
     sources = _sources(root, everything)
-    retention = {item.policy: _retention(root, item.policy) for item in published if item.policy}
+    retention = {policy: _retention(root, policy) for policy in {item.policy for item in published} if policy}
     found = []
     for item in published:
         reasons = [f"served: {place}" for place in served.get(item.id, ())]
@@ -68,7 +68,9 @@ def judge(root: Path, rules: Rules, now: datetime.datetime) -> tuple[Judged, ...
         if age < rules.older_than:
             reasons.append(f"published {age.days} days ago, kept for {rules.older_than.days}")
         kept = retention.get(item.policy or "")
-        if kept is not None and age < kept:
+        if isinstance(kept, str):
+            reasons.append(kept)
+        elif kept is not None and age < kept:
             reasons.append(f"policy '{item.policy}' keeps it for {kept.days} days")
         reasons += [f"is a source of {other}" for other in sources.get(item.uri or "", ()) if other != item.id]
         found.append(Judged(release=item, kept_because=tuple(reasons)))
@@ -76,13 +78,13 @@ def judge(root: Path, rules: Rules, now: datetime.datetime) -> tuple[Judged, ...
 
 
 def require_current(root: Path) -> None:
-    """Fetch every remote, and raise `InputError` when this branch is behind, `CannotDecideError` when nobody answers."""
+    """Fetch every remote. Raises `InputError` when this branch is behind, `CannotDecideError` when nobody answers."""
     git = Git.containing(root)
     if not git.run("remote").strip():
         return
     try:
         git.run("fetch", "--all", "--quiet")
-    except Exception as error:
+    except GitError as error:
         raise CannotDecideError(
             f"what other branches serve can't be asked: {error}", remedy="git fetch --all, then run it again"
         ) from error
@@ -169,12 +171,12 @@ def _sources(root: Path, everything: Iterable[Summary]) -> Mapping[str, tuple[st
     return {uri: tuple(releases) for uri, releases in found.items()}
 
 
-def _retention(root: Path, policy: str) -> datetime.timedelta | None:
-    """How long a policy keeps what was published under it; one that is gone keeps nothing."""
+def _retention(root: Path, policy: str) -> datetime.timedelta | str | None:
+    """How long a policy keeps what was published under it, or why that can't be known."""
     try:
         retention = load_policy(policy, root).policy.spec.retention
-    except InputError:
-        return None
+    except InputError as error:
+        return f"policy '{policy}' can't be read, so it may keep it: {error.message}"
     return datetime.timedelta(days=retention.days) if retention is not None else None
 
 
