@@ -9,7 +9,22 @@ import pytest
 from modelctl.admission.report import Report
 from modelctl.admission.terminal import print_report, printable
 from modelctl.errors import InputError
+from tests.admission.formats.reports import full_report
 from tests.support.reports import a_check, a_report
+from tests.tooling.scripts import ROOT
+
+
+@pytest.mark.parametrize("report", [a_report(), full_report()])
+def test_a_report_is_what_its_published_schema_says(report: Report) -> None:
+    import jsonschema
+
+    schema = json.loads((ROOT / "docs" / "schemas" / "report.v1.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    plain = json.loads(report.to_json())
+    validator.validate(plain)
+    plain["checks"][0]["outcome"] = "fine"
+    assert not validator.is_valid(plain)
 
 
 def test_it_comes_back_as_it_was() -> None:

@@ -121,22 +121,25 @@ def test_a_symbolic_link_is_refused(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "releases", "cpu", "gpu", "code"),
+    ("changed", "releases", "cpu", "gpu", "merged", "code"),
     [
-        ("success", '["r"]', "success", "success", 0),
-        ("success", "[]", "skipped", "skipped", 0),
-        ("success", '["r"]', "success", "skipped", 1),
-        ("success", '["r"]', "skipped", "success", 1),
-        ("success", '["r"]', "failure", "success", 1),
-        ("success", '["r"]', "success", "cancelled", 1),
-        ("failure", "", "skipped", "skipped", 1),
-        ("cancelled", "[]", "skipped", "skipped", 1),
+        ("success", '["r"]', "success", "success", "success", 0),
+        ("success", "[]", "skipped", "skipped", "skipped", 0),
+        ("success", '["r"]', "success", "skipped", "success", 1),
+        ("success", '["r"]', "skipped", "success", "success", 1),
+        ("success", '["r"]', "failure", "success", "success", 1),
+        ("success", '["r"]', "success", "cancelled", "success", 1),
+        ("success", '["r"]', "success", "success", "failure", 1),
+        ("success", '["r"]', "success", "success", "skipped", 1),
+        ("success", '["r"]', "success", "success", "", 1),
+        ("failure", "", "skipped", "skipped", "skipped", 1),
+        ("cancelled", "[]", "skipped", "skipped", "skipped", 1),
     ],
 )
 def test_the_gate_passes_only_what_was_decided(
-    tmp_path: Path, changed: str, releases: str, cpu: str, gpu: str, code: int
+    tmp_path: Path, changed: str, releases: str, cpu: str, gpu: str, merged: str, code: int
 ) -> None:
-    environment = {"CHANGED": changed, "RELEASES": releases, "CPU": cpu, "GPU": gpu}
+    environment = {"CHANGED": changed, "RELEASES": releases, "CPU": cpu, "GPU": gpu, "MERGED": merged}
     assert run(script("admit.yml", "gate", "Decide"), tmp_path, environment).returncode == code
 
 
