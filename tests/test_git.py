@@ -8,6 +8,7 @@ import pytest
 
 from modelctl.errors import InputError
 from modelctl.git import Git, GitError
+from tests.support.keys import ssh_key
 
 
 @pytest.fixture
@@ -51,6 +52,32 @@ def test_a_deletion_is_committed(git: Git) -> None:
     assert git.commit([path], "Remove a", trailers={}) is not None
     assert git.show("HEAD", "a") is None
     assert git.show("HEAD", "keep") == "1"
+
+
+@pytest.mark.parametrize("option", ["tag.gpgSign", "tag.forceSignAnnotated", "commit.gpgSign"])
+def test_a_tag_is_signed_where_git_is_set_up_to_sign(git: Git, tmp_path: Path, option: str) -> None:
+    """A real key of ssh-keygen's, verified by git with a list of allowed signers."""
+    key = ssh_key(tmp_path / "keys" / "key")
+    allowed = tmp_path / "keys" / "allowed"
+    allowed.write_text(f"test@example.org {key.with_suffix('.pub').read_text()}")
+    for name, value in (
+        ("gpg.format", "ssh"), ("user.signingKey", str(key)), ("gpg.ssh.allowedSignersFile", str(allowed)),
+    ):  # fmt: skip
+        git.run("config", name, value)
+    git.commit([write(git, "a", "1")], "Add a", trailers={})
+    git.tag("plain@v1.0.0", "not set up yet")
+    git.run("config", option, "true")
+    git.tag("tiny@v1.0.0", "tiny@1.0.0\n\nModel-Digest: sha256:ab")
+    assert "BEGIN SSH SIGNATURE" in git.run("cat-file", "tag", "tiny@v1.0.0")
+    git.run("verify-tag", "tiny@v1.0.0")
+    assert "Model-Digest: sha256:ab" in git.run("for-each-ref", "--format=%(contents)", "refs/tags/tiny@v1.0.0")
+    with pytest.raises(GitError):
+        git.run("verify-tag", "plain@v1.0.0")
+    key.unlink()
+    with pytest.raises(GitError) as caught:
+        git.tag("tiny@v2.0.0", "second")
+    assert "set up to sign and can't" in str(caught.value.remedy)
+    assert git.run("tag", "--list", "tiny@v2*") == ""
 
 
 def test_a_tag_is_made_once(git: Git) -> None:

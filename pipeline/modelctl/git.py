@@ -6,11 +6,17 @@ Only what the registry, the rollout and the audit need. Hooks and signing follow
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from modelctl.errors import InputError, ModelctlError
+
+_SIGNATURE = re.compile(
+    r"^-----BEGIN (SSH|PGP) (SIGNATURE|MESSAGE)-----$|^-----BEGIN SIGNED MESSAGE-----$", re.MULTILINE
+)
+_SIGNING = "git is set up to sign and can't: git config --get-regexp 'gpg|signing', and is the key there?"
 
 
 class GitError(ModelctlError):
@@ -81,8 +87,12 @@ class Git:
             if existing != self.run("rev-parse", "--verify", f"{at}^{{commit}}").strip():
                 raise GitError(f"tag {name} already points at {existing[:12]}", remedy=f"git show {name}")
             return
-        kind = "--sign" if self._signs() else "--annotate"
-        self.run("tag", kind, "--file=-", name, at, stdin=message + "\n")
+        signs = self._signs()
+        self.run("tag", "--sign" if signs else "--annotate", "--file=-", name, at, stdin=message + "\n")
+        if signs and not _SIGNATURE.search(self.run("cat-file", "tag", name)):
+            # git 2.39 makes an unsigned tag, and says that all is well, when ssh-keygen can't sign
+            self.run("tag", "--delete", name)
+            raise GitError(f"git tag: {name} could not be signed", remedy=_SIGNING)
 
     def fetch(self, remote: str, *, timeout_s: float) -> bool:
         """Whether a remote's branches could be fetched in that time; nobody is asked for a password."""
@@ -147,7 +157,7 @@ def _remedy(words: str) -> str | None:
     if "tell me who you are" in words or "empty ident" in words:
         return "git config user.name '…' && git config user.email '…'"
     if "gpg failed to sign" in words or "failed to write commit object" in words or "unable to sign" in words:
-        return "git is set up to sign and can't: git config --get-regexp 'gpg|signing', and is the key there?"
+        return _SIGNING
     if "index.lock" in words:
         return "another git is at work; wait for it, then run the same command again"
     return None

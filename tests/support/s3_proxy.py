@@ -14,14 +14,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
-SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+ANSWERS = {
+    "slow-down": (503, b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"),
+    "disk-full": (507, b"<Error><Code>XMinioStorageFull</Code><Message>No space left on a drive.</Message></Error>"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
     """What happens to one request instead of the plain answer."""
 
-    kind: Literal["slow-down", "cut", "flip"]
+    kind: Literal["slow-down", "disk-full", "cut", "flip"]
     after: int = 0
     """Bytes of the body that pass before a cut, or before the byte that is flipped."""
 
@@ -31,15 +34,23 @@ class Proxy:
     """The faults by number, path and range of the object request (GET of a key), and what was asked."""
 
     fault: Callable[[int, str, str], Fault | None]
+    write_fault: Callable[[int, str], Fault | None] = lambda _number, _request: None
+    """The faults of requests that write (PUT, POST, DELETE), by number and `METHOD path?query`."""
     url: str = ""
+    writes: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     ranges: list[str] = field(default_factory=list)
 
 
 @contextmanager
-def s3_proxy(backend: str, fault: Callable[[int, str, str], Fault | None]) -> Iterator[Proxy]:
+def s3_proxy(
+    backend: str,
+    fault: Callable[[int, str, str], Fault | None] = lambda *_: None,
+    *,
+    write_fault: Callable[[int, str], Fault | None] = lambda *_: None,
+) -> Iterator[Proxy]:
     """The proxy, on a port of its own, for the time of a `with` block."""
-    state = Proxy(fault=fault)
+    state = Proxy(fault=fault, write_fault=write_fault)
     lock = threading.Lock()
     address = urlsplit(backend).netloc
 
@@ -54,8 +65,13 @@ def s3_proxy(backend: str, fault: Callable[[int, str, str], Fault | None]) -> It
                     state.paths.append(self.path)
                     state.ranges.append(self.headers.get("range", ""))
                     found = state.fault(len(state.paths) - 1, self.path, state.ranges[-1])
-            if found is not None and found.kind == "slow-down":
-                self._answer(503, [("Content-Type", "application/xml")], SLOW_DOWN)
+            elif self.command in ("PUT", "POST", "DELETE"):
+                with lock:
+                    state.writes.append(f"{self.command} {self.path}")
+                    found = state.write_fault(len(state.writes) - 1, state.writes[-1])
+            if found is not None and found.kind in ANSWERS:
+                status, words = ANSWERS[found.kind]
+                self._answer(status, [("Content-Type", "application/xml")], words)
                 return
             connection = http.client.HTTPConnection(address, timeout=60)
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)

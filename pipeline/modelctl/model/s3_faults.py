@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import unescape
 
 from modelctl.errors import ModelctlError
 
@@ -84,7 +85,9 @@ def translated(action: str, place: Place) -> Iterator[None]:
         words = str(error)
         code = _first(r"<Code>(\w+)</Code>", words)
         status = _first(r"Response code: (\d+)", words)
-        raise _by_code(action, place, code, _first(r"<Message>([^<]*)</Message>", words), status=status) from error
+        raise _by_code(
+            action, place, code, unescape(_first(r"<Message>([^<]*)</Message>", words)), status=status
+        ) from error
     except ServerError as error:
         raise _by_code(action, place, "", "", status=str(error.status_code)) from error
     except SyntaxError as error:  # what Python's XML parser raises: the answer is no XML
@@ -108,7 +111,7 @@ def _by_code(action: str, place: Place, code: str, message: str, *, status: str 
             f"cannot {action}: the object in {place} is no longer the one that was listed",
             remedy="run the same command again when nobody writes there",
         )
-    if code == "RequestTimeTooSkewed":
+    if code == "RequestTimeTooSkewed" or "difference between the request time" in message:
         return StoreError(
             f"cannot {action}: the clocks of this machine and of {place.endpoint} are too far apart ({detail})",
             remedy="timedatectl status, here and on the store's host: synchronise the one that is wrong",

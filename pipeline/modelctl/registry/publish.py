@@ -29,6 +29,7 @@ from modelctl.registry.eligibility import read_report, refuse_unless_admitted
 from modelctl.registry.manifest import Manifest, Served, attestation_key, manifest_key, object_prefix
 from modelctl.registry.recording import commit_record, existing_record, published_already, tag_name, write_record
 from modelctl.registry.records import ATTESTATION_FILE
+from modelctl.registry.retired import refuse_retired
 from modelctl.registry.store import ObjectStore
 from modelctl.registry.upload import Step, carry_out, plan_upload, sweep_and_check
 from modelctl.settings import Workspace
@@ -77,6 +78,7 @@ def publish(
     """
     name, version = parse_release_id(release_id)
     folder = release_folder(workspace.root, name, version)
+    refuse_retired(workspace.root, name, version)
     load_release(folder / "release.yaml")
     report_text = read_report(report_path, release_id)
     report = Report.from_json(report_text, origin=str(report_path))
@@ -106,6 +108,8 @@ def publish(
     store.ensure_bucket(object_lock=retention is not None)
     can = probe(store) if manifest is None or retention is not None else None
     steps = carry_out(store, tree, steps, name=name, version=version, progress=progress)
+    if manifest is None:  # another publisher may have been faster: what is published now is not to be swept
+        manifest = _existing_manifest(store, name, version, served)
     envelope = sign(report, tree, _key_path(workspace)) if existing is None else None
     attestation = envelope.to_json().encode() if envelope else (folder / ATTESTATION_FILE).read_bytes()
     if manifest is None:  # one that is there is of an attempt that never became a release
