@@ -80,6 +80,7 @@ def test_a_tiny_model_is_quantised_placed_whole_and_found_again(
 ) -> None:
     folder = tiny_llama(tmp_path / "model", layers=2, hidden=64)
     (folder / "LICENSE").write_text("a licence\n")
+    (folder / "tekken.json").write_text("{}\n")
     (folder / "notes.md").write_text("not needed by an engine\n")
     source = scan_tree(folder)
     (tmp_path / "staging" / ".making-0-killed").mkdir(parents=True)
@@ -102,7 +103,7 @@ def test_a_tiny_model_is_quantised_placed_whole_and_found_again(
     assert made.root == tmp_path / "staging" / made.digest.removeprefix("sha256:")
     assert scan_tree(made.root).digest == made.digest
     assert [path.name for path in (tmp_path / "staging").iterdir()] == [made.root.name], "leftovers"
-    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json", "LICENSE"):
+    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json", "LICENSE", "tekken.json"):
         assert made.by_path[name].sha256 == source.by_path[name].sha256, name
     assert "notes.md" not in made.by_path
     config = json.loads((made.root / "config.json").read_text())

@@ -24,8 +24,9 @@ from modelctl.model.strict_json import Json, read_object
 from modelctl.model.tree import Tree
 
 KEPT = (
-    "tokenizer*.json", "tokenizer*.model", "*.tiktoken", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-    "vocab.txt", "merges.txt", "chat_template*", "chat_templates/*", "generation_config.json", "LICENSE*", "NOTICE*",
+    "tokenizer*.json", "tokenizer*.model", "spiece.model", "spm.model", "sentencepiece.bpe.model", "tiktoken.model",
+    "*.tiktoken", "tekken.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "vocab.txt",
+    "merges.txt", "chat_template*", "chat_templates/*", "generation_config.json", "LICENSE*", "NOTICE*",
 )  # fmt: skip
 """Files of the source that an engine reads beside config and weights, and what its licence asks to pass on."""
 
