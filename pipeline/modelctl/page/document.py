@@ -28,6 +28,7 @@ section { background: var(--panel); border: 1px solid var(--grid); border-radius
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--grid); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } tr.marked td { font-weight: 600; }
+table.words th, table.words td { text-align: left; white-space: normal; vertical-align: top; min-width: 5rem; }
 """
 
 
@@ -58,11 +59,13 @@ def charts(parts: Sequence[tuple[str, str]]) -> str:
     return f'<div class="charts">{"".join(section(title, svg) for title, svg in parts)}</div>'
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, marked: int | None = None) -> str:
-    """A table that scrolls sideways by itself on a narrow screen; `marked` is the index of a row to stand out."""
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, marked: int | None = None, words: bool = False) -> str:
+    """A table that scrolls sideways by itself on a narrow screen; `marked` is the index of a row to stand out, `words`
+    says that its cells are text and not figures."""
     top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     body = "".join(_row(row, marked=number == marked) for number, row in enumerate(rows))
-    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    kind = ' class="words"' if words else ""
+    return f'<div class="scroll"><table{kind}><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _row(cells: Sequence[str], *, marked: bool) -> str:

@@ -57,12 +57,12 @@ def render(report: Report) -> str:
             for item in waived
         ]
         head = ["rule", "file", "reason", "owner", "approver", "until", "waiver"]
-        parts.append(section("Waived", table(head, _shown(rows))))
+        parts.append(section("Waived", table(head, _shown(rows), words=True)))
     parts.append(_drawn(report))
     parts.append(section("What was judged", _subject(report)))
     parts += [section(f"{check.id}: figures", _figures(check)) for check in report.checks if check.measurements]
     if evidence := list(_evidence(report)):
-        parts.append(section("Raw evidence", table(["file", "size", "sha256"], evidence)))
+        parts.append(section("Raw evidence", table(["file", "size", "sha256"], evidence, words=True)))
     return document(f"Admission of {printable(name)}", [part for part in parts if part])
 
 
@@ -87,7 +87,7 @@ def _checks(report: Report) -> str:
             *(f"not looked at: {item}" for part in check.coverage for item in part.excluded),
         )
     ]
-    return table(["check", "outcome", "looked at", "figures", "time"], _shown(rows)) + "".join(remarks)
+    return table(["check", "outcome", "looked at", "figures", "time"], _shown(rows), words=True) + "".join(remarks)
 
 
 def _findings(check: CheckReport) -> str:
@@ -129,7 +129,7 @@ def _subject(report: Report) -> str:
         gpus = ", ".join(machine.gpus) or "no GPU"
         signed = f", signed by {signer}" if signer else ""
         rows.append([what, f"{machine.hostname}, {machine.cpus} CPUs, {gpus}, isolation: {machine.isolation}{signed}"])
-    return table(["", ""], _shown(rows))
+    return table(["", ""], _shown(rows), words=True)
 
 
 def _figures(check: CheckReport) -> str:
@@ -145,7 +145,7 @@ def _figures(check: CheckReport) -> str:
     ]
     tools = text(", ".join(f"{name} {version}" for name, version in check.tools.items()), kind="quiet")
     more = table(["subject", "questions", "original right", "served right"], _shown(by_subject)) if by_subject else ""
-    return table(["figure", "measured with"], _shown(rows)) + more + (tools if check.tools else "")
+    return table(["figure", "measured with"], _shown(rows), words=True) + more + (tools if check.tools else "")
 
 
 def _evidence(report: Report) -> Iterator[list[str]]:
@@ -160,12 +160,11 @@ def _drawn(report: Report) -> str:
         return ""
     from modelctl.page.charts import Chart, Curve, draw
 
-    shown = sorted(found, key=lambda item: item.name)
-    places = [float(number) for number in range(1, len(shown) + 1)]
-    before = [item.baseline_correct / item.questions for item in shown]
-    after = [(item.baseline_correct + item.change) / item.questions for item in shown]
+    places = [float(number) for number in range(1, len(found) + 1)]
+    before = [item.baseline_correct / item.questions for item in found]
+    after = [(item.baseline_correct + item.change) / item.questions for item in found]
     chart = Chart(
-        title="Accuracy by subject", x_label="subject, in the order of the table's names", y_label="share right",
+        title="Accuracy by subject", x_label="subject, those that lost most first", y_label="share right",
         curves=[Curve(label="original", x=places, y=before), Curve(label="served", x=places, y=after)],
     )  # fmt: skip
     return charts([(chart.title, draw(chart))])
