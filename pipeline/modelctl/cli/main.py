@@ -41,6 +41,8 @@ COMMANDS = {
     "pull": Entry("pull", "pull", "Download a published release, verified."),
     "verify": Entry("verify", "verify", "Check a folder or the bucket against what was published."),
     "list": Entry("listing", "list_releases", "The registry at a glance."),
+    "show": Entry("show", "show", "Everything about one release."),
+    "diff": Entry("diff", "diff", "Two releases or folders side by side."),
     "gc": Entry("gc", "gc", "Name or remove releases that nothing serves and no policy keeps."),
     "rollout": Entry("rollout", "rollout", "Write the canary manifests of a release as one commit."),
     "promote": Entry("steering", "promote", "Say in git that an environment's canary is stable now."),
