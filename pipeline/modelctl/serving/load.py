@@ -37,7 +37,7 @@ class Tick:
     metrics: EngineMetrics | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)  # asyncio words the results of its tasks, and this one is long
 class LoadResult:
     """What one load saw. `started_s` to `steady_s` was the ramp, `steady_s` to `ended_s` is judged for queues and
     rates."""

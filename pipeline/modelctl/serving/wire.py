@@ -21,6 +21,7 @@ _MAX_HEAD_BYTES = 64 << 10
 _MAX_CHUNK_BYTES = 64 << 20
 _MAX_CHUNK_HEAD_BYTES = 1024
 _KEPT_ERROR_BYTES = 4096
+_READ_BYTES = 64 << 10
 
 
 class NoConnectionError(ConnectionError):
@@ -52,6 +53,7 @@ class Wire:
         self._address: str | None = None
         self._origin_s = origin_s
         self._free: list[_Connection] = []
+        self._buffer = bytearray(_READ_BYTES)
         fields = {
             "Host": parts.netloc.rpartition("@")[2],
             "Accept-Encoding": "identity",
@@ -100,7 +102,7 @@ class Wire:
         loop = asyncio.get_running_loop()
 
         def make() -> _Connection:
-            return _Connection(self._origin_s)
+            return _Connection(self._origin_s, self._buffer)
 
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT_S):
@@ -118,11 +120,13 @@ class Wire:
         return connection
 
 
-class _Connection(asyncio.Protocol):
-    """One connection, one exchange at a time."""
+class _Connection(asyncio.BufferedProtocol):
+    """One connection, one exchange at a time. All read into one buffer, each read being taken at once: a buffer of its
+    own for every read of some hundred bytes costs as much as the read."""
 
-    def __init__(self, origin_s: float) -> None:
+    def __init__(self, origin_s: float, buffer: bytearray) -> None:
         self._origin_s = origin_s
+        self._buffer = buffer
         self._transport: asyncio.Transport | None = None
         self._done: asyncio.Future[None] | None = None
         self._sink: Sink | None = None
@@ -188,9 +192,14 @@ class _Connection(asyncio.Protocol):
             words = str(exc) if exc else "the engine closed the connection before the answer's end"
             self._done.set_exception(ConnectionResetError(words))
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """Where the next read goes."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Take what the kernel brought."""
         at_s = time.monotonic() - self._origin_s
+        data = bytes(memoryview(self._buffer)[:nbytes])
         if self._done is None or self._done.done():
             self.abort()  # nobody asked
             return
