@@ -215,3 +215,24 @@ def test_an_evidence_folder_that_is_a_file(root: Path) -> None:
     request = Request(repo=str(root / "model"), workspace=load_workspace(root, environ={}), evidence_dir=root / "taken")
     with pytest.raises(InputError, match="not a folder"):
         admit(request, SILENT)
+
+
+def test_a_whole_admission_has_the_policys_own_findings(root: Path) -> None:
+    (root / "modelctl.yaml").write_text("policy: ours\nclamd: 127.0.0.1:1\n")
+    (root / "policies").mkdir()
+    (root / "policies" / "ours.yaml").write_text(
+        "apiVersion: modelctl.dev/v1\nkind: AdmissionPolicy\nmetadata: {name: ours}\n"
+        "spec: {extends: demo, licenses: [mit], sources: [hub], rules: [{id: no, expr: 'false', message: m}]}\n"
+    )
+    (root / "model" / "README.md").write_text("---\nlicense: gpl-3.0\n---\n")
+    rename_architecture(root, "LlamaForCausalLM", auto_map={"AutoModelForCausalLM": "other/repo--mod.Cls"})
+    report = run(root, release(root, license="apache-2.0", policy="ours")).report
+    assert [check.id for check in report.checks] == [*CHECK_IDS, "policy"]
+    assert not report.partial
+    assert [finding.rule for finding in report.checks[-1].findings] == [
+        "policy.source", "policy.license-differs", "policy.license", "policy.rule-no",
+    ]  # fmt: skip
+    assert report.verdict == "refused"
+    assert report.reasons[-1] == "policy: 4 findings"
+    assert report.checks[0].limits["formats"] == ["safetensors"]
+    assert report.policy.place == "policies/ours.yaml"

@@ -23,6 +23,18 @@ VERDICT_STYLE: dict[Verdict, str] = {
 FIGURES_SHOWN = 2
 
 
+class _Spelt(dict[int, str]):
+    """Each character as it may be shown, worked out when it is first met."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        self[code] = shown = character if character.isprintable() or character == "\n" else ascii(character)[1:-1]
+        return shown
+
+
+_SPELT = _Spelt()
+
+
 def print_report(report: Report, console: Console) -> None:
     """Print the whole report."""
     for part in _parts(report):
@@ -164,9 +176,7 @@ def _remarks(check: CheckReport) -> Iterable[RenderableType]:
 
 def printable(text: str) -> str:
     """Text of a hostile model made harmless for a terminal: control and direction characters are spelt out."""
-    return "".join(
-        character if character.isprintable() or character == "\n" else ascii(character)[1:-1] for character in text
-    )
+    return text.translate(_SPELT)
 
 
 def measurement_text(item: Measurement) -> str:

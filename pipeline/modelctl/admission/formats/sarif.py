@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -25,6 +25,7 @@ _LINE = re.compile(r":([1-9]\d{0,8}): ")
 def render(report: Report) -> str:
     """The log, deterministic."""
     found = list(_findings(report))
+    firsts = {finding.rule: finding for _, finding, _ in reversed(found)}
     rules = list(dict.fromkeys(finding.rule for _, finding, _ in found))
     index = {rule: number for number, rule in enumerate(rules)}
     log = {
@@ -36,7 +37,7 @@ def render(report: Report) -> str:
                     "driver": {
                         "name": "modelctl",
                         "semanticVersion": report.modelctl_version,
-                        "rules": [_rule(rule, found) for rule in rules],
+                        "rules": [_rule(firsts[rule]) for rule in rules],
                     }
                 },
                 "automationDetails": {"id": f"modelctl/{report.model.release or 'model'}"},
@@ -51,7 +52,7 @@ def render(report: Report) -> str:
             }
         ],
     }
-    return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(log, ensure_ascii=False, separators=(",", ":")) + "\n"  # read by programs, and often large
 
 
 def _findings(report: Report) -> Iterator[tuple[CheckReport, Finding, WaivedFinding | None]]:
@@ -60,8 +61,8 @@ def _findings(report: Report) -> Iterator[tuple[CheckReport, Finding, WaivedFind
         yield from ((check, waived.finding, waived) for waived in check.waived)
 
 
-def _rule(rule: str, found: Sequence[tuple[CheckReport, Finding, WaivedFinding | None]]) -> Mapping[str, Any]:
-    first = next(finding for _, finding, _ in found if finding.rule == rule)
+def _rule(first: Finding) -> Mapping[str, Any]:
+    rule = first.rule
     words = rule.partition(".")[2].replace("-", " ")
     return {
         "id": rule,
