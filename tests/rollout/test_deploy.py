@@ -28,6 +28,10 @@ def registry(published: Registry, tmp_path: Path) -> Registry:
     return published.copy(tmp_path / "registry")
 
 
+UNASKED = {"route.yaml", "network-policy.yaml"}
+"""Files that this environment asks for nothing of."""
+
+
 def status(registry: Registry) -> str:
     return registry.git.run("status", "--porcelain")
 
@@ -47,7 +51,7 @@ def test_a_rollout_is_one_commit_that_says_what_it_did(registry: Registry) -> No
     ]
     changed = set(registry.git.run("show", "--name-only", "--format=", "HEAD").split())
     folder = "gitops/environments/prod/tiny"
-    assert changed == {f"{folder}/{name}" for name in FILES if name != "route.yaml"} | {str(PUBLISHED_FILE)}
+    assert changed == {f"{folder}/{name}" for name in FILES if name not in UNASKED} | {str(PUBLISHED_FILE)}
     assert changed == {str(path) for path in result.files}
 
 
@@ -63,7 +67,7 @@ def test_the_first_deployment_says_that_the_canary_is_skipped_and_the_second_doe
     registry.publish(version="1.1.0", content="better weights")
     second = registry.roll_out("tiny@1.1.0")
     assert FIRST_NOTE not in second.notes
-    assert {path.name for path in second.files} == {*FILES, "published.yaml"} - {"route.yaml"}
+    assert {path.name for path in second.files} == {*FILES, "published.yaml"} - UNASKED
     assert second.shares[0].percent == 10
 
 

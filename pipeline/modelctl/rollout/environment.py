@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, IPvAnyNetwork, StringConstraints, model_validator
 
 from modelctl.documents import Document, load_document, nearest
 from modelctl.errors import InputError
@@ -164,6 +164,47 @@ class Canary(Document):
         return self
 
 
+class Alerts(Document):
+    """When a person is told, beside the canary's own limits."""
+
+    error_share: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """Share of HTTP 5xx that pages."""
+    ttft_p95_s: Annotated[float, Field(gt=0)] = 5.0
+    """Time to first token, 95th percentile, in seconds."""
+    kv_cache_share: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    gpu_memory_share: Annotated[float, Field(gt=0, lt=1)] = 0.98
+    runbook_url: HttpUrl | None = None
+    """Each alert links to the section of its name there."""
+
+
+class Peer(Document):
+    """Something that engines may reach over TCP: the pods of a namespace, or addresses."""
+
+    namespace: DnsLabel | None = None
+    cidr: IPvAnyNetwork | None = None
+    port: Annotated[int, Field(ge=1, le=65535)]
+
+    @model_validator(mode="after")
+    def _one(self) -> Peer:
+        if (self.namespace is None) == (self.cidr is None):
+            raise ValueError("wants either 'namespace' or 'cidr'")
+        return self
+
+
+class Network(Document):
+    """Who may reach the engines and what they may reach; without it no NetworkPolicy is written."""
+
+    clients: Annotated[tuple[DnsLabel, ...], Field(min_length=1)]
+    """Namespaces whose pods may ask; a Gateway's own comes by itself."""
+    monitoring: DnsLabel
+    """Prometheus' namespace."""
+    dns: DnsLabel = "kube-system"
+    store: Peer | None = None
+    """Where the store is, when its endpoint is no Service of the cluster."""
+    egress: tuple[Peer, ...] = ()
+    """What else the pods may reach: a Redis, a collector of traces."""
+
+
 class Environment(Document):
     """One environment."""
 
@@ -181,6 +222,8 @@ class Environment(Document):
     engine: EnvironmentEngine = EnvironmentEngine()
     puller: Puller
     canary: Canary = Canary()
+    alerts: Alerts = Alerts()
+    network: Network | None = None
 
 
 def environments_folder(root: Path) -> Path:

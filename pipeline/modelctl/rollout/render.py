@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modelctl.model.release import Serving
-from modelctl.rollout import analysis, canary, network, workload
+from modelctl.rollout import alerts, analysis, canary, network, workload
 from modelctl.rollout.environment import Environment
 from modelctl.rollout.manifest import Manifest, ServedRelease, dump, resource_name
+from modelctl.rollout.network_policy import OPEN_NOTE, network_policy
 from modelctl.rollout.words import ROLLOUT_FILE
 
 FILES = (
@@ -17,7 +18,9 @@ FILES = (
     "route.yaml",
     "analysis.yaml",
     "monitoring.yaml",
+    "alerts.yaml",
     "disruption.yaml",
+    "network-policy.yaml",
     "kustomization.yaml",
 )
 """Every file that a rendered folder may hold."""
@@ -46,7 +49,7 @@ def render(release: ServedRelease, serving: Serving, environment: Environment) -
     return Rendered(
         files={file: header + dump(documents) for file, documents in manifests.items()},
         shares=shares,
-        notes=canary.notes(environment, shares, gpus),
+        notes=(*canary.notes(environment, shares, gpus), *([] if environment.network else [OPEN_NOTE])),
     )
 
 
@@ -56,13 +59,16 @@ def render_manifests(
     """The same as plain values: file name to the manifests in it."""
     name = resource_name(release.name)
     route = network.route(environment, name)
+    policy = network_policy(environment, name)
     files: dict[str, tuple[Manifest, ...]] = {
         ROLLOUT_FILE: (workload.rollout(release, serving, environment, name),),
         "services.yaml": network.services(environment, name),
         **({"route.yaml": (route,)} if route is not None else {}),
         "analysis.yaml": (analysis.template(environment, name),),
         "monitoring.yaml": (network.pod_monitor(environment, name),),
+        "alerts.yaml": (alerts.rule(environment, name, gpus=workload.gpus_per_replica(serving, environment)),),
         "disruption.yaml": (network.disruption_budget(environment, name),),
+        **({"network-policy.yaml": (policy,)} if policy is not None else {}),
     }
     kustomization: Manifest = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
