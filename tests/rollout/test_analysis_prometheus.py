@@ -24,8 +24,17 @@ STEP_S, LENGTH_S = 15, 1800
 FAST = {"0.1": 0.2, "0.25": 0.8, "0.5": 0.98, "1.0": 1.0, "+Inf": 1.0}
 SLOW = {"0.1": 0.0, "0.25": 0.3, "0.5": 0.7, "1.0": 0.97, "+Inf": 1.0}
 HEAVY_TAIL = {"0.1": 0.2, "0.25": 0.8, "0.5": 0.94, "1.0": 1.0, "+Inf": 1.0}
-METRICS = ("http-errors", "stream-errors", "ttft-ratio", "waiting", "stalled")
-UNDECIDED_BUT_ALIVE = dict.fromkeys(METRICS[:4], "inconclusive")
+METRICS = (
+    "http-errors",
+    "stream-errors",
+    "ttft-ratio",
+    "inter-token-ratio",
+    "runaway-length",
+    "preemptions",
+    "waiting",
+    "stalled",
+)
+UNDECIDED_BUT_ALIVE = dict.fromkeys(METRICS[:-1], "inconclusive")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +46,11 @@ class Engine:
     stream_errors: float = 0.0
     buckets: Mapping[str, float] = field(default_factory=lambda: FAST)
     ttft_mean_s: float = 0.2
+    token_buckets: Mapping[str, float] = field(default_factory=lambda: FAST)
+    token_mean_s: float = 0.2
+    cut: float = 0.1
+    """Share of the answers that end at the length limit."""
+    preemptions_per_s: float = 0.0
     waiting: int = 1
     running: int = 4
     hung: bool = False
@@ -51,6 +65,10 @@ SCENARIOS: dict[str, tuple[list[Engine], Mapping[str, str]]] = {
     "stream-errors": ([Engine(stream_errors=0.05)], {"stream-errors": "failed"}),
     "slow": ([Engine(buckets=SLOW, ttft_mean_s=0.4)], {"ttft-ratio": "failed"}),
     "tail-within-noise": ([Engine(buckets=HEAVY_TAIL, ttft_mean_s=0.21)], {}),
+    "slow-tokens": ([Engine(token_buckets=SLOW, token_mean_s=0.4)], {"inter-token-ratio": "failed"}),
+    "babbling": ([Engine(cut=0.3)], {"runaway-length": "failed"}),
+    "babbling-a-little-more": ([Engine(cut=0.15)], {}),
+    "preempting": ([GOOD, Engine(preemptions_per_s=0.05)], {"preemptions": "failed"}),
     "queueing": ([GOOD, Engine(waiting=9)], {"waiting": "failed"}),
     "one-pod-hung": ([GOOD, Engine(requests_per_s=0, hung=True)], {"stalled": "failed"}),
     "first-request-just-now": ([GOOD, Engine(requests_per_s=0, hung=True, busy_from_s=LENGTH_S - 30)], {}),
@@ -60,28 +78,33 @@ SCENARIOS: dict[str, tuple[list[Engine], Mapping[str, str]]] = {
 }
 
 
-def samples(pod: str, name: str, engine: Engine, start: int) -> Iterator[str]:
+def samples(pod: str, release: str, engine: Engine, start: int) -> Iterator[str]:
     """OpenMetrics lines of one pod's whole life."""
-    base = f'namespace="models-prod",pod="{pod}",rollouts_pod_template_hash="{name}"'
+    base = f'namespace="models-prod",pod="{pod}",rollouts_pod_template_hash="{release}"'
     for second in range(0, LENGTH_S + 1, STEP_S):
         served = engine.requests_per_s * second
-        errors = served * engine.stream_errors
+        errors, cut = served * engine.stream_errors, served * engine.cut
         busy = second >= engine.busy_from_s
         values = {
             f'http_requests_total{{{base},handler="/v1/completions",status="2xx"}}': served * (1 - engine.http_errors),
             f'http_requests_total{{{base},handler="/v1/completions",status="5xx"}}': served * engine.http_errors,
             f'http_requests_total{{{base},handler="/health",status="5xx"}}': float(second),
-            f'vllm:request_success_total{{{base},finished_reason="stop"}}': served - errors,
+            f'vllm:request_success_total{{{base},finished_reason="stop"}}': served - errors - cut,
+            f'vllm:request_success_total{{{base},finished_reason="length"}}': cut,
             f'vllm:request_success_total{{{base},finished_reason="error"}}': errors,
             f"vllm:e2e_request_latency_seconds_count{{{base}}}": served,
             f"vllm:time_to_first_token_seconds_count{{{base}}}": served,
             f"vllm:time_to_first_token_seconds_sum{{{base}}}": served * engine.ttft_mean_s,
+            f"vllm:inter_token_latency_seconds_count{{{base}}}": served,
+            f"vllm:inter_token_latency_seconds_sum{{{base}}}": served * engine.token_mean_s,
+            f"vllm:num_preemptions_total{{{base}}}": engine.preemptions_per_s * second,
             f"vllm:num_requests_waiting{{{base}}}": float(engine.waiting),
             f"vllm:num_requests_running{{{base}}}": float(engine.running if busy else 0),
             f"vllm:iteration_tokens_total_count{{{base}}}": 0.0 if engine.hung else 50.0 * second,
         }
-        for edge, share in engine.buckets.items():
-            values[f'vllm:time_to_first_token_seconds_bucket{{{base},le="{edge}"}}'] = served * share
+        for name, buckets in (("time_to_first_token", engine.buckets), ("inter_token_latency", engine.token_buckets)):
+            for edge, share in buckets.items():
+                values[f'vllm:{name}_seconds_bucket{{{base},le="{edge}"}}'] = served * share
         for series, value in values.items():
             yield f"{series} {value} {start + second}"
 
@@ -144,10 +167,11 @@ def test_each_canary_is_judged_as_it_behaves(name: str, answers: Answers) -> Non
 
 
 @pytest.mark.services
-def test_a_silent_stable_release_decides_nothing_about_speed(answers: Answers) -> None:
+@pytest.mark.parametrize("name", ["ttft-ratio", "inter-token-ratio", "runaway-length"])
+def test_a_silent_stable_release_decides_nothing_in_comparison(name: str, answers: Answers) -> None:
     spec = template(an_environment(), "tiny")["spec"]
     assert isinstance(spec, dict)
-    (metric,) = [metric for metric in spec["metrics"] if metric["name"] == "ttft-ratio"]
+    (metric,) = [metric for metric in spec["metrics"] if metric["name"] == name]
     query = metric["provider"]["prometheus"]["query"]
     for stable in ("silent", "few-requests", "absent"):
         filled = query.replace("{{args.canary-hash}}", "good").replace("{{args.stable-hash}}", stable)

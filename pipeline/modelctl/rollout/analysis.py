@@ -59,9 +59,28 @@ def measurements(environment: Environment) -> tuple[Measurement, ...]:
         ),
         Measurement(
             name="ttft-ratio",
-            query=f"{_ttft_ratio(canary, stable, window)}\n{both_enough}",
+            query=f"{_ratio('vllm:time_to_first_token_seconds', canary, stable, window)}\n{both_enough}",
             good=f"<= {limits.ttft_ratio}",
             bad=f"> {limits.ttft_ratio}",
+        ),
+        Measurement(
+            name="inter-token-ratio",
+            query=f"{_ratio('vllm:inter_token_latency_seconds', canary, stable, window)}\n{both_enough}",
+            good=f"<= {limits.inter_token_ratio}",
+            bad=f"> {limits.inter_token_ratio}",
+        ),
+        # A model that does not find its end answers up to the limit; how often is that of the release before it?
+        Measurement(
+            name="runaway-length",
+            query=f"(\n  {_share_cut(canary, window)}\n  - {_share_cut(stable, window)}\n)\n{both_enough}",
+            good=f"<= {limits.length_share_rise}",
+            bad=f"> {limits.length_share_rise}",
+        ),
+        Measurement(
+            name="preemptions",
+            query=f"sum(increase(vllm:num_preemptions_total{{{canary}}}{window}))\n{enough}",
+            good=f"<= {limits.preemptions}",
+            bad=f"> {limits.preemptions}",
         ),
         Measurement(
             name="waiting",
@@ -109,13 +128,20 @@ def _finished(matchers: str, window: str) -> str:
     return f"sum(increase(vllm:e2e_request_latency_seconds_count{{{matchers}}}{window}))"
 
 
-def _ttft_ratio(canary: str, stable: str, window: str) -> str:
-    """The smaller of the ratios of the 95th percentiles and of the means, as (a + b - |a - b|) / 2.
+def _share_cut(matchers: str, window: str) -> str:
+    """Share of the answers that ended at the length limit."""
+    series = "vllm:request_success_total"
+    cut = f'(sum(rate({series}{{{matchers},finished_reason="length"}}{window})) or vector(0))'
+    return f"({cut} / sum(rate({series}{{{matchers}}}{window})))"
+
+
+def _ratio(series: str, canary: str, stable: str, window: str) -> str:
+    """Of a latency's histogram, canary over stable: the smaller of the ratios of the 95th percentiles and of the means,
+    as (a + b - |a - b|) / 2.
 
     A ratio of percentiles within one histogram bucket is noise, so the mean must agree; and unlike `min`, the formula
     stays not-a-number when either ratio is.
     """
-    series = "vllm:time_to_first_token_seconds"
 
     def tail(matchers: str) -> str:
         return f"histogram_quantile(0.95, sum by (le) (rate({series}_bucket{{{matchers}}}{window})))"

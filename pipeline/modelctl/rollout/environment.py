@@ -133,6 +133,12 @@ class CanaryLimits(Document):
     """Share of HTTP 5xx among requests, and of streams that ended in an error."""
     ttft_ratio: Annotated[float, Field(gt=1)] = 1.2
     """Time to first token, canary over stable: 95th percentile and mean must both exceed it to fail."""
+    inter_token_ratio: Annotated[float, Field(gt=1)] = 1.2
+    """Time from token to token, judged in the same way."""
+    length_share_rise: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """How much larger than the stable release's share of answers that ended at the length limit its own may be."""
+    preemptions: Annotated[int, Field(ge=0)] = 5
+    """Requests thrown out of the KV cache in the window."""
     waiting: Annotated[int, Field(ge=1)] = 5
     """Requests waiting in one engine must stay under this."""
     min_requests: Annotated[int, Field(ge=1)] = 200
