@@ -16,8 +16,9 @@ from modelctl.errors import InputError
 from modelctl.isolation import Sandbox
 from modelctl.progress import SILENT
 from modelctl.settings import load_workspace
+from tests.support.engine import fault_engine
 from tests.support.gguf import gguf, tensor
-from tests.support.models import raw_safetensors, tiny_llama
+from tests.support.models import raw_safetensors, tiny_llama, tiny_lora
 from tests.support.progress import Notes
 
 RELEASE: Mapping[str, Any] = {
@@ -153,6 +154,31 @@ def test_an_adapter_alone_passes_no_check_that_asks_an_engine(root: Path, check:
     assert found.skipped_because is not None
     assert "lora-adapter (adapter_config.json" in found.skipped_because
     assert report.verdict == "undecided"
+
+
+def test_an_adapter_is_asked_of_the_engine_that_serves_it_on_its_base(root: Path) -> None:
+    tiny_lora(root / "adapter")
+    proposed = release(root, source={"folder": "adapter"}, base={"folder": "model"})
+    with fault_engine(root, adapters=("ours",)) as engine:
+        (root / "modelctl.yaml").write_text(f"policy: demo\nengine: {{endpoint: 'unix:{engine.socket}'}}\n")
+        report = run(root, proposed, "long-context").report
+    (found,) = report.checks
+    assert found.outcome == "passed", found.undecided
+    assert {body["model"] for body in engine.requests} == {"ours"}
+    base = next(item for item in found.measurements if item.name == "adapter-base")
+    assert (base.value, base.parameters["rank"]) == ("folder model", 4)
+
+
+def test_a_base_that_the_adapter_does_not_fit_is_found_without_an_engine(root: Path) -> None:
+    tiny_lora(root / "adapter", hidden=32)
+    report = run(root, release(root, source={"folder": "adapter"}, base={"folder": "model"}), "concurrency").report
+    assert [finding.rule for finding in report.checks[0].findings] == ["concurrency.adapter-base"]
+    assert report.verdict == "refused"
+
+
+def test_a_base_for_what_is_no_adapter_is_an_input_error(root: Path) -> None:
+    with pytest.raises(InputError, match=r"spec\.base is for a LoRA adapter, and the source is none"):
+        run(root, release(root, base={"folder": "model"}), "integrity")
 
 
 def test_the_policy_decides_whether_a_check_may_be_skipped(root: Path) -> None:

@@ -14,7 +14,7 @@ from modelctl.model.release import Serving
 from modelctl.model.tree import scan_tree
 from modelctl.serving.adapters import ServedAdapter, served_adapter
 from modelctl.serving.models import choose_adapter
-from tests.support.engine import FaultEngine
+from tests.support.engine import FaultEngine, fault_engine
 from tests.support.models import tiny_llama, tiny_lora
 from tests.support.stress import measured, observe, reasons, rules
 
@@ -86,6 +86,19 @@ def test_length_and_kv_cache_are_those_of_the_base(tmp_path: Path) -> None:
     assert measured(seen, "longest-answered") == 256
     assert measured(seen, "kv-blocks-computed") == 8
     assert measured(seen, "adapter-base") == f"folder {base}"
+
+
+@pytest.mark.parametrize("adapters", [("one",), ("one", "two")])
+def test_the_one_adapter_of_a_running_engine_is_asked_with_its_bases_length(
+    tmp_path: Path, adapters: tuple[str, ...]
+) -> None:
+    with fault_engine(tmp_path, adapters=adapters) as engine:
+        if len(adapters) == 1:
+            chosen = choose_adapter(engine.endpoint)
+            assert (chosen.model, chosen.max_model_len) == ("one", engine.max_model_len)
+        else:
+            with pytest.raises(CannotDecideError, match=r"serves 2 adapters \(one, two\), and the release is one"):
+                choose_adapter(engine.endpoint)
 
 
 def test_a_running_engine_without_an_adapter_decides_nothing(tmp_path: Path) -> None:

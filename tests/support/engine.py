@@ -73,6 +73,8 @@ class Faults:
     """Answers go on with the prompt of another request while more than so many run."""
     loses_over_streams: int | None = None
     """Answers do not go on with their prompt while more than so many run."""
+    adapters: tuple[str, ...] = ()
+    """No fault: names of LoRA adapters that it lists beside its model."""
     drops_images: bool = False
     """Chats are answered as if there was no picture in them."""
     never_copies: bool = False
@@ -164,7 +166,8 @@ class FaultEngine:
         await runner.cleanup()
 
     async def _models(self, _request: web.Request) -> web.Response:
-        return web.json_response({"data": [{"id": MODEL, "max_model_len": self.max_model_len}]})
+        adapters = [{"id": name, "parent": MODEL} for name in self.faults.adapters]
+        return web.json_response({"data": [{"id": MODEL, "max_model_len": self.max_model_len}, *adapters]})
 
     async def _version(self, _request: web.Request) -> web.Response:
         return web.json_response({"version": "0.0-fault"})

@@ -43,12 +43,12 @@ def does_not_fit(check_id: str, kinds: Sequence[Kind], *, base: Sequence[Kind] |
 
     `base` are the kinds of what an adapter is served on.
     """
+    found = "; ".join(f"{kind.name} ({kind.because})" for kind in kinds)
     if check_id in ON_BASE and is_adapter(kinds):
         if base is None:
-            return "an adapter is served on its base, and the release names none (spec.base)"
+            return f"an adapter is served on its base, and no release names one (spec.base); found {found}"
         reason = does_not_fit(check_id, base)
         return None if reason is None else f"of the adapter's base: {reason}"
     if any(kind.name in FITS[check_id] for kind in kinds):
         return None
-    found = "; ".join(f"{kind.name} ({kind.because})" for kind in kinds)
     return f"{_NEEDS[check_id]}; found {found}"
