@@ -26,12 +26,25 @@ def full_report() -> Report:
         name="subject-change", value=-1, unit="documents",
         parameters={"subject": "law", "questions": 10, "baseline_correct": 7, "lost": 2, "gained": 1},
     )  # fmt: skip
+    sweep = tuple(
+        Measurement(
+            name="sweep-throughput", value=90.0 * streams + turn, unit="tokens/s", parameters={"streams": streams}
+        )
+        for streams in (1, 2, 4)
+        for turn in (0, 5)
+    )
+    lengths = tuple(
+        Measurement(name="ttft-p50", value=length / 1e4, unit="s", parameters={"length": length})
+        for length in (128, 512)
+    )
+    knee = Measurement(name="knee", value=2, unit="streams", parameters={"streams": 2})
     checks = (
+        replace(a_check("long-context"), measurements=lengths),
         replace(a_check("integrity"), evidence=(RawEvidence(path="integrity/x", size_bytes=3, sha256="ab" * 32),)),
         replace(a_check("code", "failed"), findings=(bad, replace(bad, path=None)), waived=(waived,)),
         a_check("malware", "error"),
         replace(a_check("quantization"), measurements=(subject,), warnings=(HOSTILE,)),
-        a_check("concurrency", "skipped"),
+        replace(a_check("concurrency", "skipped"), measurements=(*sweep, knee)),
         a_check("tokenizer", "failed", required=False),
     )
     report = a_report(*checks, verdict="refused", notice=HOSTILE)

@@ -48,7 +48,7 @@ def test_markdown_folds_findings_and_lets_nothing_out() -> None:
         assert mark not in text
     assert text.count("<details>") == text.count("</details>") == 5
     rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert len(rows) == 1 + 6
+    assert len(rows) == 1 + 7
     assert all(line.count("|") == 6 for line in rows)
     for words in ("❌ refused", "✗ failed, 1 waived", "? error", "code: 2 findings", "1 waived", "(optional)"):
         assert words.replace(":", "&#58;") in text or words in text, words
@@ -68,7 +68,7 @@ def test_markdown_stays_under_the_limit_and_says_what_it_leaves_out() -> None:
 def test_junit_counts_what_fails_and_what_could_not_be_decided() -> None:
     top = ElementTree.fromstring(render(full_report(), "junit"))
     assert {key: top.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
-        "tests": "8", "failures": "2", "errors": "1", "skipped": "3",
+        "tests": "9", "failures": "2", "errors": "1", "skipped": "3",
     }  # fmt: skip
     code = next(suite for suite in top if suite.get("name") == "code")
     failure = code.find("testcase/failure")
@@ -85,6 +85,9 @@ def test_the_page_is_self_contained_and_lets_nothing_out() -> None:
     assert tags.loads == []
     assert tags.open == []
     for words in ("Refused", "code.risky-call", "clamd is gone", "policies/waivers/one.yaml", "law", "ab" * 32):
+        assert words in text
+    assert tags.seen.count("svg") == 3
+    for words in ("Throughput", "Time to first token by length", "knee 2 streams", "modelctl size tiny@1.0.0"):
         assert words in text
 
 

@@ -1,13 +1,13 @@
 """One self-contained page: the verdict, what was checked and how much of it, every finding, every figure.
 
-Accuracy by subject is drawn where the check measured it and matplotlib is there; the table has the same figures.
+Figures are drawn where matplotlib is installed; the tables have the same ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 
+from modelctl.admission.formats.drawn import charts_of
 from modelctl.admission.report import CheckReport, Report
 from modelctl.admission.subject_table import subjects
 from modelctl.admission.terminal import (
@@ -58,7 +58,9 @@ def render(report: Report) -> str:
         ]
         head = ["rule", "file", "reason", "owner", "approver", "until", "waiver"]
         parts.append(section("Waived", table(head, _shown(rows), words=True)))
-    parts.append(_drawn(report))
+    parts.append(charts(charts_of(report)))
+    if not report.partial:
+        parts.append(section("Launch checklist", _launch(report)))
     parts.append(section("What was judged", _subject(report)))
     parts += [section(f"{check.id}: figures", _figures(check)) for check in report.checks if check.measurements]
     if evidence := list(_evidence(report)):
@@ -154,20 +156,39 @@ def _evidence(report: Report) -> Iterator[list[str]]:
             yield [printable(item.path), size_text(item.size_bytes), item.sha256]
 
 
-def _drawn(report: Report) -> str:
-    found = [item for check in report.checks for item in subjects(check)]
-    if not found or find_spec("matplotlib") is None:
-        return ""
-    from modelctl.page.charts import Chart, Curve, draw
+_LAUNCH = (
+    ("longest context answered", "long-context", "longest-answered"),
+    ("engine's memory at most", "long-context", "memory-peak"),
+    ("KV cache needed", "concurrency", "kv-blocks-needed"),
+    ("KV cache of the engine", "concurrency", "kv-blocks-pool"),
+    ("requests waiting at most", "concurrency", "waiting-max"),
+    ("time to first token, 95 %", "concurrency", "ttft-p95"),
+    ("time per output token, 95 %", "concurrency", "tpot-p95"),
+    ("throughput", "concurrency", "throughput"),
+    ("streams where more stop paying", "concurrency", "knee"),
+    ("attention backend", "concurrency", "engine-attention-backend"),
+)
+"""What a person asks before a launch: the item, and the check and the figure that answer it."""
 
-    places = [float(number) for number in range(1, len(found) + 1)]
-    before = [item.baseline_correct / item.questions for item in found]
-    after = [(item.baseline_correct + item.change) / item.questions for item in found]
-    chart = Chart(
-        title="Accuracy by subject", x_label="subject, those that lost most first", y_label="share right",
-        curves=[Curve(label="original", x=places, y=before), Curve(label="served", x=places, y=after)],
-    )  # fmt: skip
-    return charts([(chart.title, draw(chart))])
+
+def _launch(report: Report) -> str:
+    """The launch checklist: what was measured of serving it, and the commands for what is not measured here."""
+    figures = {(check.id, item.name): item for check in report.checks for item in reversed(check.measurements)}
+    rows = []
+    for what, check_id, name in _LAUNCH:
+        item = figures.get((check_id, name))
+        load = ", ".join(f"{key} {item.parameters[key]}" for key in _OF_LOAD if key in item.parameters) if item else ""
+        rows.append([what, measurement_text(item) if item else "not measured", load])
+    named = report.model.release or "REPO"
+    rows.append(["memory, flags, GPUs, cost", f"modelctl size {named}", "estimated, before any engine is started"])
+    rows.append(["where more streams stop paying", "modelctl stress URL", "on the hardware that will serve"])
+    if report.model.release:
+        rows.append(["publication", f"modelctl publish {named}", "once, signed"])
+        rows.append(["canary and its dashboards", f"modelctl rollout {named} --env ENV", "as one commit"])
+    return table(["item", "measured, or the command", "under"], _shown(rows), words=True)
+
+
+_OF_LOAD = ("streams", "duration_s", "stated_maximum", "prompt_tokens", "answer_tokens")
 
 
 def _shown(rows: list[list[str]]) -> list[list[str]]:
