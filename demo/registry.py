@@ -11,6 +11,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 NAME = "smollm2-135m-instruct"
 ENVIRONMENT = "demo"
 RULES = ("policies/demo.yaml", f"gitops/environments/{ENVIRONMENT}/environment.yaml")
+PLUGIN = PROJECT / "demo" / "engine_plugin"
 
 SETTINGS = """\
 # Settings of this registry repository; `modelctl config show` prints each value and where it comes from.
@@ -27,7 +28,8 @@ engine:
   command: {engine} -m vllm.entrypoints.openai.api_server --model {{model}}
   # Without AVX-512 or AMX bfloat16 is computed number by number: float32 reads a prompt six times as fast.
   args: [--enforce-eager, --dtype, float32]
-  env: {{VLLM_CPU_KVCACHE_SPACE: "1", VLLM_NO_USAGE_STATS: "1"}}
+  # PYTHONPATH brings a kernel for 4-bit weights that this build lacks on a processor without AVX-512.
+  env: {{VLLM_CPU_KVCACHE_SPACE: "1", VLLM_NO_USAGE_STATS: "1", PYTHONPATH: {plugin}}}
 """
 
 RELEASE = """\
@@ -70,24 +72,24 @@ IMAGE = "0" * 63 + "1"
 
 
 def lay_out(root: Path, engine: Path) -> None:
-    """Make the repository; one of an earlier run is kept, and only follows the project's policy and environment."""
+    """Make the repository; one of an earlier run is kept, and only follows the project's settings and rules."""
     if (root / ".git").is_dir():
-        copy_rules(root)
-        commit(root, "Follow the demonstration's policy and environment", *RULES)
+        copy_rules(root, engine)
+        commit(root, "Follow the demonstration's settings, policy and environment", "modelctl.yaml", *RULES)
         return
     root.mkdir(parents=True, exist_ok=True)
     git(root, "init", "--quiet", "--initial-branch=main")
     git(root, "config", "user.name", "Demo Person")
     git(root, "config", "user.email", "demo@example.org")
-    write(root / "modelctl.yaml", SETTINGS.format(engine=engine))
     write(root / ".gitignore", ".modelctl/\n")
-    copy_rules(root)
+    copy_rules(root, engine)
     make_key(root)
     commit(root, "Lay out the registry", "modelctl.yaml", ".gitignore", "policies", "gitops")
 
 
-def copy_rules(root: Path) -> None:
-    """The policy and the environment of this project, as they are now."""
+def copy_rules(root: Path, engine: Path) -> None:
+    """The settings, the policy and the environment of this project, as they are now."""
+    write(root / "modelctl.yaml", SETTINGS.format(engine=engine, plugin=PLUGIN))
     for path in RULES:
         write(root / path, (PROJECT / path).read_text(encoding="utf-8"))
 
