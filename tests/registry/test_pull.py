@@ -114,14 +114,20 @@ class TestWhatIsThereAlready:
         assert done.fetched == ("config.json", "w/empty")
         assert scan_tree(tmp_path / "dir").digest == release.served.tree_digest
 
-    def test_a_link_or_a_mount_point_can_not_be_replaced(
-        self, release: Placed, store: ObjectStore, tmp_path: Path
+    def test_what_no_folder_can_take_the_place_of(
+        self, release: Placed, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "real").mkdir()
         (tmp_path / "link").symlink_to("real")
         with pytest.raises(InputError, match="a symbolic link") as caught:
             pull(store, release.served, tmp_path / "link")
         assert "link/model" in str(caught.value.remedy)
+        (tmp_path / "here").mkdir()
+        monkeypatch.chdir(tmp_path / "here")
+        with pytest.raises(InputError, match="holds the working directory"):
+            pull(store, release.served, Path())
+        pull(store, release.served, Path("../there"))
+        assert scan_tree(tmp_path / "there").digest == release.served.tree_digest
 
 
 class TestInterruptions:

@@ -43,6 +43,8 @@ def test_what_stands_behind_nothing_says_so(release: Placed, store: ObjectStore)
     assert trusted(store, "tiny", "1.0.0", digest=release.served.tree_digest).grounds() == ("the digest given",)
     with pytest.raises(RefusedError, match="--digest sha256:0000"):
         trusted(store, "tiny", "1.0.0", digest="sha256:" + "0" * 64)
+    with pytest.raises(InputError, match="is no tree digest"):
+        trusted(store, "tiny", "1.0.0", digest="sha256:0")
     with pytest.raises(InputError, match="has no manifest there"):
         trusted(store, "tiny", "9.0.0")
 

@@ -19,6 +19,7 @@ from tests.support.history import Registry, a_served_registry
 from tests.support.repos import commit_file
 from tests.support.rollouts import PROJECT
 
+pytestmark = pytest.mark.slow
 NOW = datetime.datetime(2026, 11, 30, tzinfo=datetime.UTC)
 RULES = Rules(keep_last=1)
 

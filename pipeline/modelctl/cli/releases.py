@@ -54,7 +54,8 @@ def find(workspace: Workspace, text: str) -> Found:
         Known(name=item.name, version=item.version, digest=item.tree_digest)
         for item in published(workspace.root, reference.name)
     ]
-    chosen = choose(reference, known, where=str(workspace.root / "registry"))
+    where = f"{workspace.root / 'registry'} (--from s3://BUCKET asks a bucket)"
+    chosen = choose(reference, known, where=where)
     return _found(workspace.root, chosen.name, chosen.version, reference, why=f"{text} is {chosen.id}")
 
 

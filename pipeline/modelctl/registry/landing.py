@@ -76,8 +76,8 @@ def landing(destination: Path, served: Served) -> Iterator[Landing]:
     Raises `InputError` when nothing can take the destination's place, `ModelctlError` while another process holds it.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
-    if destination.is_symlink() or destination.is_mount():
-        what = "a symbolic link" if destination.is_symlink() else "a mount point"
+    what = _irreplaceable(destination)
+    if what is not None:
         raise InputError(
             f"{destination}: {what}, and a whole folder has to take its place",
             remedy=f"name a folder inside it: {destination / 'model'}",
@@ -98,6 +98,15 @@ def sweep(destination: Path, served: Served) -> None:
     if folder.is_dir():
         with _alone(folder):
             shutil.rmtree(folder)
+
+
+def _irreplaceable(destination: Path) -> str | None:
+    """Why no folder can take the destination's place; None when one can."""
+    if destination.is_symlink():
+        return "a symbolic link"
+    if destination.is_mount():
+        return "a mount point"
+    return "holds the working directory" if Path.cwd().is_relative_to(destination.resolve()) else None
 
 
 def _hidden(destination: Path, served: Served) -> Path:

@@ -6,6 +6,7 @@ hashed again; what does not belong to the release is named and never touched.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def pull(
     or the folder holds something else, `InputError` for a place where no folder can be, `StoreError`, `ModelctlError`
     when the disk is too full.
     """
-    destination = destination.absolute()
+    destination = Path(os.path.normpath(destination.absolute()))
     if destination.exists() and not destination.is_dir():
         raise InputError(f"{destination}: a file where a folder is wanted", remedy="name another folder")
     kept: set[str] = set()

@@ -7,6 +7,7 @@ each where it is at hand. A signature counts when an allowed signer made it over
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,8 @@ def trusted(
     signature of nobody allowed), `CannotDecideError` (signers but no attestation), `StoreError`.
     """
     release_id = f"{name}@{version}"
+    if digest is not None and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+        raise InputError(f"'{digest}' is no tree digest", remedy="write --digest sha256: and 64 hex digits")
     content = store.read(manifest_key(name, version))
     if content is None:
         raise InputError(
