@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+import yaml
 
 from modelctl.admission.report import Report
 from modelctl.errors import InputError, RefusedError
@@ -107,6 +108,16 @@ def test_an_unpublished_release_is_refused(registry: Registry) -> None:
     with pytest.raises(InputError, match=r"tiny@2\.0\.0 is not published") as caught:
         registry.roll_out("tiny@2.0.0")
     assert "modelctl publish tiny@2.0.0" in (caught.value.remedy or "")
+
+
+def test_an_adapter_is_not_rolled_out_by_itself(registry: Registry) -> None:
+    path = registry.root / "registry" / "tiny" / "1.0.0" / "release.yaml"
+    document = yaml.safe_load(path.read_text())
+    document["spec"]["base"] = {"folder": "base"}
+    path.write_text(yaml.safe_dump(document))
+    with pytest.raises(InputError, match=r"tiny@1\.0\.0 is a LoRA adapter") as caught:
+        registry.roll_out()
+    assert "--lora-modules" in (caught.value.remedy or "")
 
 
 def test_a_record_that_is_not_committed_does_not_count(registry: Registry) -> None:

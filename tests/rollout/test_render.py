@@ -1,4 +1,4 @@
-"""Rendered folders, as golden files of three kinds of environment: `pytest --update-golden` writes them anew."""
+"""Rendered folders, as golden files of five kinds of environment: `pytest --update-golden` writes them anew."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ GATEWAY = {
     "gateway": {"name": "public", "namespace": "gateways"},
     "hostnames": ["llm.example.com"],
 }
+ISTIO = {"kind": "istio", "istio_gateways": ["istio-system/public"], "hostnames": ["llm.example.com"]}
+NGINX = {"kind": "nginx", "tls_secret": "llm-tls", "hostnames": ["llm.example.com"]}
 NETWORK = {
     "clients": ["apps"],
     "monitoring": "monitoring",
@@ -28,6 +30,8 @@ KINDS: dict[str, tuple[dict[str, Any], int]] = {
         {"router": GATEWAY, "network": NETWORK, "replicas": 2, "gpu": {"spare": 8, "product": "NVIDIA-H100-80GB-HBM3"}},
         4,
     ),
+    "istio": ({"router": ISTIO, "gpu": {"spare": 9}}, 1),
+    "nginx": ({"router": NGINX, "gpu": {"spare": 9}}, 1),
     "cpu": ({"gpu": {"count": 0, "spare": 1}, "replicas": 4, "engine": {"block_size": 128, "memory": "6Gi"}}, 1),
 }
 

@@ -15,7 +15,15 @@ import yaml
 from tests.rollout.test_render import KINDS, rendered
 from tests.support.rollouts import CRDS, PROJECT, documents
 
-BUILT_IN = ("Service", "PodDisruptionBudget", "NetworkPolicy", "ConfigMap", "Namespace", "ValidatingAdmissionPolicy")
+BUILT_IN = (
+    "Service",
+    "PodDisruptionBudget",
+    "NetworkPolicy",
+    "Ingress",
+    "ConfigMap",
+    "Namespace",
+    "ValidatingAdmissionPolicy",
+)
 FOLDERS = (PROJECT / "gitops" / "bootstrap", PROJECT / "policies" / "cluster")
 LOCAL = {"Kustomization"}
 
@@ -69,7 +77,7 @@ def test_built_in_kinds_and_the_pods_are_valid(kind: str) -> None:
             pod = {"apiVersion": "v1", "kind": "Pod", **document["spec"]["template"]}
             kubernetes_validate.validate(pod, "1.32", strict=True)
             seen.add("Pod")
-    assert seen - {"NetworkPolicy"} == {"Service", "PodDisruptionBudget", "Pod"}
+    assert seen - {"NetworkPolicy", "Ingress"} == {"Service", "PodDisruptionBudget", "Pod"}
 
 
 def test_what_the_cluster_gets_once_is_valid() -> None:
@@ -89,7 +97,13 @@ def test_custom_kinds_are_valid(kind: str) -> None:
     for document in shipped_documents() if kind == "shipped" else all_documents(kind):
         schema = schemas.get((document["apiVersion"], document["kind"]))
         if schema is None:
-            assert document["kind"] in (*BUILT_IN, *LOCAL, "ValidatingAdmissionPolicyBinding", "HTTPRoute")
+            assert document["kind"] in (
+                *BUILT_IN,
+                *LOCAL,
+                "ValidatingAdmissionPolicyBinding",
+                "HTTPRoute",
+                "VirtualService",
+            )
             continue
         jsonschema.Draft202012Validator(schema).validate(document)
         seen.add(document["kind"])

@@ -85,6 +85,12 @@ def test_patience_covers_the_slow_and_no_more() -> None:
     assert "--shutdown-timeout=120" in engine["args"]
 
 
+def test_the_releases_block_size_wins_over_the_environments() -> None:
+    asked = an_environment(), a_serving().model_copy(update={"block_size": 64})
+    assert "--block-size=64" in engine_arguments(a_release(), asked[1], asked[0])
+    assert "--block-size=16" in engine_arguments(a_release(), a_serving(), asked[0])
+
+
 def test_no_label_changes_from_one_release_to_the_next() -> None:
     one, two = (
         render_manifests(a_release(version=version), a_serving(), an_environment())["rollout.yaml"][0]

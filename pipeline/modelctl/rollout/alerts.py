@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from modelctl.rollout.environment import Environment
+from modelctl.rollout.labels import labels
 from modelctl.rollout.manifest import NAME_LABEL, Json, Manifest
-from modelctl.rollout.workload import labels
 
 Severity = Literal["P0", "P1", "P2"]
 WINDOW = "[10m]"

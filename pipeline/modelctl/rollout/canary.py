@@ -16,8 +16,7 @@ from itertools import pairwise
 from modelctl.errors import InputError
 from modelctl.rollout.environment import Environment
 from modelctl.rollout.manifest import Json, Manifest
-
-GATEWAY_PLUGIN = "argoproj-labs/gatewayAPI"
+from modelctl.rollout.routes import traffic_routing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +44,7 @@ class Share:
 def shares(environment: Environment, gpus_per_replica: int) -> tuple[Share, ...]:
     """What each weight gives. Raises `InputError` when the environment can't run a canary at all."""
     surge = surge_replicas(environment, gpus_per_replica)
-    if environment.router.kind == "gateway-api":
+    if environment.router.kind != "replicas":
         _require_spare(environment, gpus_per_replica)
         return tuple(
             Share(
@@ -78,7 +77,7 @@ def notes(environment: Environment, given: Sequence[Share], gpus_per_replica: in
         wanted = math.ceil(100 / first.weight) - surge
         found.append(
             f"the first step takes {first.percent:.3g} % of the traffic instead of {first.weight} %: without a router "
-            f"the number of pods decides; {wanted} replicas or router.kind gateway-api would give {first.weight} %"
+            f"the number of pods decides; {wanted} replicas or a router (router.kind) would give {first.weight} %"
         )
     same = [later.weight for earlier, later in pairwise(given) if later.percent <= earlier.percent]
     if same:
@@ -98,17 +97,13 @@ def strategy(environment: Environment, name: str, gpus_per_replica: int) -> Mani
     steps: list[Json] = []
     for weight in canary.weights:
         steps += [{"setWeight": weight}, {"pause": {"duration": f"{canary.pause_s}s"}}]
-    routing: Manifest = {}
-    if environment.router.kind == "gateway-api":
-        plugin = {GATEWAY_PLUGIN: {"httpRoute": name, "namespace": environment.namespace}}
-        routing = {"trafficRouting": {"plugins": plugin}}
     return {
         "canary": {
             "stableService": f"{name}-stable",
             "canaryService": f"{name}-canary",
             "maxSurge": surge,
             "maxUnavailable": 0 if surge else 1,
-            **routing,
+            **traffic_routing(environment, name),
             "analysis": {
                 "templates": [{"templateName": f"{name}-canary"}],
                 "startingStep": 1,
@@ -139,7 +134,7 @@ def _require_spare(environment: Environment, gpus_per_replica: int) -> None:
     needed = environment.replicas * max(1, gpus_per_replica)
     if environment.gpu.spare < needed:
         raise InputError(
-            f"router gateway-api keeps every stable pod until the end: the last step needs {needed} spare GPUs, "
-            f"and gpu.spare is {environment.gpu.spare}",
+            f"router {environment.router.kind} keeps every stable pod until the end: the last step needs {needed} "
+            f"spare GPUs, and gpu.spare is {environment.gpu.spare}",
             remedy="raise gpu.spare when the cluster has them, or use router.kind replicas",
         )

@@ -53,15 +53,28 @@ class Gateway(Document):
 class Router(Document):
     """How traffic is shared between stable and canary."""
 
-    kind: Literal["replicas", "gateway-api"] = "replicas"
-    """`replicas`: by the number of pods; `gateway-api`: by an HTTPRoute's weights (needs Argo Rollouts' plugin)."""
+    kind: Literal["replicas", "gateway-api", "istio", "nginx"] = "replicas"
+    """`replicas`: by the number of pods; `gateway-api`: by an HTTPRoute's weights (needs Argo Rollouts' plugin);
+    `istio`: by a VirtualService's; `nginx`: by a second Ingress that Argo Rollouts makes of the first."""
     gateway: Gateway | None = None
+    """Of `gateway-api`."""
+    istio_gateways: tuple[str, ...] = ()
+    """Of `istio`: `name` or `namespace/name`; none serves inside the mesh alone."""
+    ingress_class: DnsLabel = "nginx"
+    tls_secret: DnsLabel | None = None
+    """Of `nginx`: the certificate for the host names."""
     hostnames: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _gateway(self) -> Router:
         if (self.kind == "gateway-api") != (self.gateway is not None):
             raise ValueError("'gateway' belongs to kind 'gateway-api' and to no other")
+        if self.istio_gateways and self.kind != "istio":
+            raise ValueError("'istio_gateways' belongs to kind 'istio' and to no other")
+        if self.tls_secret and self.kind != "nginx":
+            raise ValueError("'tls_secret' belongs to kind 'nginx' and to no other")
+        if self.kind in ("istio", "nginx") and not self.hostnames:
+            raise ValueError(f"kind '{self.kind}' needs 'hostnames'")
         return self
 
 

@@ -1,12 +1,10 @@
-"""How a release is reached, scraped and kept available: Services, HTTPRoute, PodMonitor, PodDisruptionBudget."""
+"""How a release is found, scraped and kept available: Services, PodMonitor, PodDisruptionBudget."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from modelctl.rollout.environment import Environment
-from modelctl.rollout.manifest import HASH_LABEL, NAME_LABEL, Json, Manifest
-from modelctl.rollout.workload import labels
+from modelctl.rollout.labels import labels
+from modelctl.rollout.manifest import HASH_LABEL, NAME_LABEL, Manifest
 
 
 def services(environment: Environment, name: str) -> tuple[Manifest, ...]:
@@ -15,32 +13,6 @@ def services(environment: Environment, name: str) -> tuple[Manifest, ...]:
     if environment.router.kind == "replicas":
         names.insert(0, name)
     return tuple(_service(environment, name, service) for service in names)
-
-
-def route(environment: Environment, name: str) -> Manifest | None:
-    """The HTTPRoute whose weights the controller moves, or None for the `replicas` router."""
-    gateway = environment.router.gateway
-    if gateway is None:
-        return None
-    hostnames: Mapping[str, Json] = {"hostnames": environment.router.hostnames} if environment.router.hostnames else {}
-    return {
-        "apiVersion": "gateway.networking.k8s.io/v1",
-        "kind": "HTTPRoute",
-        "metadata": _metadata(environment, name, name),
-        "spec": {
-            "parentRefs": [{"name": gateway.name, "namespace": gateway.namespace}],
-            **hostnames,
-            "rules": [
-                {
-                    "matches": [{"path": {"type": "PathPrefix", "value": "/v1/"}}],
-                    "backendRefs": [
-                        {"name": f"{name}-stable", "port": 80, "weight": 100},
-                        {"name": f"{name}-canary", "port": 80, "weight": 0},
-                    ],
-                }
-            ],
-        },
-    }
 
 
 def pod_monitor(environment: Environment, name: str) -> Manifest:

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from modelctl.errors import InputError
 from modelctl.rollout.environment import Environment, Peer
+from modelctl.rollout.labels import labels
 from modelctl.rollout.manifest import NAME_LABEL, Json, Manifest
-from modelctl.rollout.workload import labels
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 OPEN_NOTE = (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modelctl.model.release import Serving
-from modelctl.rollout import alerts, analysis, canary, network, workload
+from modelctl.rollout import alerts, analysis, canary, network, routes, workload
 from modelctl.rollout.environment import Environment
 from modelctl.rollout.manifest import Manifest, ServedRelease, dump, resource_name
 from modelctl.rollout.network_policy import OPEN_NOTE, network_policy
@@ -58,7 +58,7 @@ def render_manifests(
 ) -> Mapping[str, tuple[Manifest, ...]]:
     """The same as plain values: file name to the manifests in it."""
     name = resource_name(release.name)
-    route = network.route(environment, name)
+    route = routes.route(environment, name)
     policy = network_policy(environment, name)
     files: dict[str, tuple[Manifest, ...]] = {
         ROLLOUT_FILE: (workload.rollout(release, serving, environment, name),),

@@ -12,6 +12,7 @@ from modelctl.errors import InputError
 from modelctl.model.release import Serving
 from modelctl.rollout.canary import strategy
 from modelctl.rollout.environment import Environment
+from modelctl.rollout.labels import labels
 from modelctl.rollout.manifest import NAME_LABEL, Json, Manifest, ServedRelease
 
 PORT = 8000
@@ -57,11 +58,6 @@ def rollout(release: ServedRelease, serving: Serving, environment: Environment, 
             },
         },
     }
-
-
-def labels(name: str, environment: Environment) -> Mapping[str, str]:
-    """Labels of every object. None of them changes from one release to the next."""
-    return {NAME_LABEL: name, "app.kubernetes.io/managed-by": "modelctl", "modelctl.dev/team": environment.team}
 
 
 def gpus_per_replica(serving: Serving, environment: Environment) -> int:
