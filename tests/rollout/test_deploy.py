@@ -115,6 +115,7 @@ def test_an_adapter_is_not_rolled_out_by_itself(registry: Registry) -> None:
     document = yaml.safe_load(path.read_text())
     document["spec"]["base"] = {"folder": "base"}
     path.write_text(yaml.safe_dump(document))
+    registry.git.run("commit", "-qam", "name a base")
     with pytest.raises(InputError, match=r"tiny@1\.0\.0 is a LoRA adapter") as caught:
         registry.roll_out()
     assert "--lora-modules" in (caught.value.remedy or "")
