@@ -49,9 +49,12 @@ def hidden(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir() if path.name.startswith(".")]
 
 
-def test_the_folder_is_the_release(release: Placed, store: ObjectStore, tmp_path: Path) -> None:
+@pytest.mark.parametrize("server", ["store", "strict_store"])
+def test_the_folder_is_the_release(request: pytest.FixtureRequest, server: str, tmp_path: Path) -> None:
+    store: ObjectStore = request.getfixturevalue(server)
+    release = place(store, {"config.json": b"{}\n", "w/a.safetensors": WEIGHTS, "w/empty": b"", "w/größe 1+1": b"z"})
     done = pull(store, release.served, tmp_path / "a" / "b")
-    assert done.fetched == ("config.json", "w/a.safetensors", "w/empty")
+    assert done.fetched == ("config.json", "w/a.safetensors", "w/empty", "w/größe 1+1")
     assert scan_tree(tmp_path / "a" / "b").digest == release.served.tree_digest
     assert hidden(tmp_path / "a") == []
     again = pull(store, release.served, tmp_path / "a" / "b")

@@ -104,7 +104,7 @@ def _tell(judged: list[Judged], left: list[Held], strange: list[str], commits: l
             click.secho(f"kept     {item.release.id}  {'; '.join(item.kept_because)}", dim=True)
     for release in strange:
         click.echo(f"unknown  {release}  is in the bucket and not in this repository: never touched", err=True)
-    click.echo(f"\n{len(going) + len(left)} of {len(judged) + len(left)}, {size_text(freed)}")
+    click.echo(f"\n{len(going) + len(left)} of {len(judged) + len(left)} {word}: {size_text(freed)}")
     if done and commits:
         click.secho("next: git push", bold=True)
     elif not done and (going or left):

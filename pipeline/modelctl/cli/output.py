@@ -50,6 +50,11 @@ def deliver(admission: Admission, files: ReportFiles, *, beside: str) -> Console
     return out
 
 
+def counted(number: int, word: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 def size_text(size_bytes: int) -> str:
     """Bytes for people, in powers of ten: `7 B`, `1.5 GB`."""
     amount = float(size_bytes)

@@ -86,7 +86,7 @@ def as_plain(dossier: Dossier, roles: Sequence[tuple[str, str]]) -> dict[str, ob
 
 
 def _lines(dossier: Dossier, roles: Sequence[tuple[str, str]], *, everything: bool) -> Iterator[str]:
-    from modelctl.cli.output import size_text
+    from modelctl.cli.output import counted, size_text
 
     colour = {"published": "green", "retired": "yellow"}.get(dossier.state)
     yield click.style(dossier.id, bold=True) + "  " + click.style(dossier.state, fg=colour)
@@ -107,7 +107,7 @@ def _lines(dossier: Dossier, roles: Sequence[tuple[str, str]], *, everything: bo
                               f"{spec.serving.max_num_seqs} streams")  # fmt: skip
     if record is not None:
         yield _row("served tree", record.served.tree_digest)
-        yield _row("bytes", f"{size_text(record.served.size_bytes)} in {len(record.served.files)} files")
+        yield _row("bytes", f"{size_text(record.served.size_bytes)} in {counted(len(record.served.files), 'file')}")
         yield _row("place", record.served.uri)
         yield _row("published", record.published_at + (f" by {dossier.author}" if dossier.author else ""))
         yield _row("policy", f"{record.policy.name} {record.policy.digest[:19]}…")

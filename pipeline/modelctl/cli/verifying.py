@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from modelctl.cli.output import counted
 from modelctl.cli.releases import Found, allowed_signers, find, find_in_bucket, open_store
 from modelctl.errors import InputError, RefusedError
 from modelctl.model.tree import Tree, scan_tree
@@ -204,8 +205,8 @@ def _outcome(
         differences += [f"bucket, {line}" for line in bucket.differences()]
     if tree is not None:
         found = compare(served, tree)
-        state = f"{len(tree.files)} files, every byte hashed"
-        detail = state if found.whole else f"{len(found.differences())} differences"
+        state = f"{counted(len(tree.files), 'file')}, every byte hashed"
+        detail = state if found.whole else counted(len(found.differences()), "difference")
         every.append(Claim(what="folder", state="agrees" if found.whole else "contradicts", detail=detail))
         differences += [f"folder, {line}" for line in found.differences()]
     return Outcome(
@@ -218,10 +219,10 @@ def _outcome(
 
 
 def _bucket_claim(bucket: BucketVerification) -> Claim:
-    share = f"{len(bucket.read)} files" if bucket.read_bytes < bucket.total_bytes else "every byte"
+    share = counted(len(bucket.read), "file") if bucket.read_bytes < bucket.total_bytes else "every byte"
     read = f"; {share} read" if bucket.read else "; no byte was read (--sample N, --full)"
     if not bucket.whole:
-        detail = f"{len(bucket.differences())} differences{read}"
+        detail = f"{counted(len(bucket.differences()), 'difference')}{read}"
         return Claim(
             what="objects",
             state="contradicts",

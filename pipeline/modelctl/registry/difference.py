@@ -34,7 +34,7 @@ class Side:
     label: str
     files: Mapping[str, FileEntry]
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What a release says of itself: licence, source, policy, quantisation."""
+    """What a release says of itself: licence, source, policy, quantisation; a folder says nothing."""
     report: Report | None = None
     read: Read | None = None
 
@@ -64,7 +64,7 @@ class Difference:
     equal_tensors: int | None
     """Tensors with the same dtype and shape in files that differ; None when they were not compared."""
     measurements: tuple[Pair, ...]
-    """All that both or either have, equal ones too."""
+    """All that both or either have, equal ones too; empty unless both have a report."""
     not_compared: tuple[str, ...]
     """What could not be looked at, and why."""
 
@@ -80,7 +80,7 @@ def compare_sides(a: Side, b: Side) -> Difference:
     changed = {path for path in a.files.keys() | b.files.keys() if not _equal(a.files.get(path), b.files.get(path))}
     tensors, equal_tensors = _tensors(a, b, changed, notes)
     return Difference(
-        facts=_pairs(a.facts, b.facts),
+        facts=_pairs(a.facts, b.facts) if a.facts and b.facts else (),
         files=_pairs(
             {path: _described(a.files[path]) for path in changed & a.files.keys()},
             {path: _described(b.files[path]) for path in changed & b.files.keys()},
@@ -206,15 +206,17 @@ def _bytes(side: Side, path: str, offset: int, length: int, notes: list[str]) ->
 
 
 def _measurements(a: Report | None, b: Report | None) -> tuple[Pair, ...]:
+    if a is None or b is None:
+        return ()
     one, other = _by_name(a), _by_name(b)
     names = list(dict.fromkeys([*one, *other]))
     return tuple(Pair(name=name, a=one.get(name), b=other.get(name)) for name in names)
 
 
-def _by_name(report: Report | None) -> dict[str, str]:
+def _by_name(report: Report) -> dict[str, str]:
     """Every figure; its parameters are part of the name only where a check has the figure more than once."""
     found: dict[str, str] = {}
-    for check in report.checks if report is not None else ():
+    for check in report.checks:
         found[check.id] = check.outcome
         names = [item.name for item in check.measurements]
         for item in check.measurements:
