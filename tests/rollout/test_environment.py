@@ -29,6 +29,7 @@ def test_the_environments_of_this_repository_are_valid() -> None:
         ({"puller__command": ["aws", "s3", "cp", "{uri}", "{target}"]}, "must use {digest}"),
         ({"puller__command": ["pull", "{digest}", "{realease}"]}, "{realease}"),
         ({"router__kind": "gateway-api"}, "'gateway' belongs to kind 'gateway-api'"),
+        ({"autoscaling": {"max_replicas": 9, "streams_per_replica": 1}}, "the least number, is 9"),
         ({"router__kind": "istio"}, "needs 'hostnames'"),
         ({"router__istio_gateways": ["mesh"]}, "'istio_gateways' belongs to kind 'istio'"),
         ({"router__tls_secret": "tls"}, "'tls_secret' belongs to kind 'nginx'"),

@@ -19,6 +19,7 @@ GATEWAY = {
 }
 ISTIO = {"kind": "istio", "istio_gateways": ["istio-system/public"], "hostnames": ["llm.example.com"]}
 NGINX = {"kind": "nginx", "tls_secret": "llm-tls", "hostnames": ["llm.example.com"]}
+SCALING = {"max_replicas": 20, "streams_per_replica": 24}
 NETWORK = {
     "clients": ["apps"],
     "monitoring": "monitoring",
@@ -31,7 +32,7 @@ KINDS: dict[str, tuple[dict[str, Any], int]] = {
         4,
     ),
     "istio": ({"router": ISTIO, "gpu": {"spare": 9}}, 1),
-    "nginx": ({"router": NGINX, "gpu": {"spare": 9}}, 1),
+    "nginx": ({"router": NGINX, "gpu": {"spare": 9}, "autoscaling": SCALING}, 1),
     "cpu": ({"gpu": {"count": 0, "spare": 1}, "replicas": 4, "engine": {"block_size": 128, "memory": "6Gi"}}, 1),
 }
 

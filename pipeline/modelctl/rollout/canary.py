@@ -79,6 +79,8 @@ def notes(environment: Environment, given: Sequence[Share], gpus_per_replica: in
             f"the first step takes {first.percent:.3g} % of the traffic instead of {first.weight} %: without a router "
             f"the number of pods decides; {wanted} replicas or a router (router.kind) would give {first.weight} %"
         )
+    if environment.autoscaling is not None:
+        found.append(f"these shares are for {environment.replicas} replicas, the least number; more make finer ones")
     same = [later.weight for earlier, later in pairwise(given) if later.percent <= earlier.percent]
     if same:
         found.append(f"weight {', '.join(map(str, same))} gives no more traffic than the step before it")

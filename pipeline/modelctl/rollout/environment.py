@@ -196,6 +196,14 @@ class Alerts(Document):
     """Each alert links to the section of its name there."""
 
 
+class Autoscaling(Document):
+    """Replicas by load, through KEDA; `replicas` is the least number then, and the number itself is not in git."""
+
+    max_replicas: Annotated[int, Field(ge=2)]
+    streams_per_replica: Annotated[int, Field(ge=1)]
+    """Requests in flight that a replica holds well: the knee that the concurrency check measured."""
+
+
 class Peer(Document):
     """Something that engines may reach over TCP: the pods of a namespace, or addresses."""
 
@@ -242,7 +250,17 @@ class Environment(Document):
     puller: Puller
     canary: Canary = Canary()
     alerts: Alerts = Alerts()
+    autoscaling: Autoscaling | None = None
     network: Network | None = None
+
+    @model_validator(mode="after")
+    def _replicas(self) -> Environment:
+        if self.autoscaling is not None and self.autoscaling.max_replicas <= self.replicas:
+            raise ValueError(
+                f"autoscaling.max_replicas is {self.autoscaling.max_replicas}, and replicas, the least number, "
+                f"is {self.replicas}"
+            )
+        return self
 
 
 def environments_folder(root: Path) -> Path:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from modelctl.model.release import Serving
 from modelctl.rollout import alerts, analysis, canary, network, routes, workload
+from modelctl.rollout.autoscaling import scaled_object
 from modelctl.rollout.environment import Environment
 from modelctl.rollout.manifest import Manifest, ServedRelease, dump, resource_name
 from modelctl.rollout.network_policy import OPEN_NOTE, network_policy
@@ -21,6 +22,7 @@ FILES = (
     "alerts.yaml",
     "disruption.yaml",
     "network-policy.yaml",
+    "autoscaling.yaml",
     "kustomization.yaml",
 )
 """Every file that a rendered folder may hold."""
@@ -60,6 +62,7 @@ def render_manifests(
     name = resource_name(release.name)
     route = routes.route(environment, name)
     policy = network_policy(environment, name)
+    scaled = scaled_object(environment, name)
     files: dict[str, tuple[Manifest, ...]] = {
         ROLLOUT_FILE: (workload.rollout(release, serving, environment, name),),
         "services.yaml": network.services(environment, name),
@@ -68,6 +71,7 @@ def render_manifests(
         "monitoring.yaml": (network.pod_monitor(environment, name),),
         "alerts.yaml": (alerts.rule(environment, name, gpus=workload.gpus_per_replica(serving, environment)),),
         "disruption.yaml": (network.disruption_budget(environment, name),),
+        **({"autoscaling.yaml": (scaled,)} if scaled is not None else {}),
         **({"network-policy.yaml": (policy,)} if policy is not None else {}),
     }
     kustomization: Manifest = {

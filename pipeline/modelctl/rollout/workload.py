@@ -31,7 +31,7 @@ _SECURITY: Manifest = {
 
 
 def rollout(release: ServedRelease, serving: Serving, environment: Environment, name: str) -> Manifest:
-    """The Rollout manifest. `replicas` stands in git, since no autoscaler owns it.
+    """The Rollout manifest. `replicas` stands in it only where no autoscaler owns it.
 
     Raises `InputError` when the release or the environment leaves something open that must not be guessed.
     """
@@ -46,7 +46,7 @@ def rollout(release: ServedRelease, serving: Serving, environment: Environment, 
             "annotations": release.annotations,
         },
         "spec": {
-            "replicas": environment.replicas,
+            **({"replicas": environment.replicas} if environment.autoscaling is None else {}),
             "revisionHistoryLimit": _KEEP_REVISIONS,
             "progressDeadlineSeconds": 2 * environment.engine.load_timeout_s,
             "progressDeadlineAbort": True,
