@@ -17,6 +17,8 @@ from tests.support.models import tiny_llama
 from tests.support.repos import commit_file, git_repository
 from tests.support.waivers import write_waiver
 
+pytestmark = pytest.mark.slow  # several commands each
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
@@ -90,7 +92,6 @@ def test_the_gate_merges_and_writes_every_format(root: Path) -> None:
     assert (two.returncode, "only one format" in two.stderr) == (2, True)
 
 
-@pytest.mark.slow
 def test_evidence_is_signed_and_a_waiver_lets_a_release_be_loaded(root: Path) -> None:
     model = tiny_llama(root / "model")
     config = json.loads((model / "config.json").read_text())

@@ -16,6 +16,22 @@ if TYPE_CHECKING:
 _CHECKS = ", ".join(CHECK_IDS) + ", or an own check of the policy"
 
 
+def _known_checks(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse a misspelt check before anything is fetched; those of installed packages may be named too."""
+    unknown = [name for name in given if name not in CHECK_IDS]
+    if unknown:
+        from modelctl.admission.own_checks import installed
+        from modelctl.documents import nearest
+
+        known = [*CHECK_IDS, *installed()]
+        for name in unknown:
+            if name not in known:
+                close = nearest(name, known)
+                hint = f" Did you mean '{close}'?" if close else ""
+                raise click.BadParameter(f"'{name}' is not one of {', '.join(known)}.{hint}")
+    return given
+
+
 @click.command(epilog="Exit codes: 0 admitted, 1 refused, 2 usage, 3 could not decide, 130 interrupted.")
 @click.argument("repo")
 @click.option("--policy", metavar="NAME|FILE", help="Judge by this policy instead of the release's own.")
@@ -24,7 +40,14 @@ _CHECKS = ", ".join(CHECK_IDS) + ", or an own check of the policy"
     metavar="REF",
     help="Read policy and waivers from this commit (origin/main), not from the folder here.",
 )
-@click.option("--check", "checks", multiple=True, metavar="CHECK", help=f"Run only this check; repeatable: {_CHECKS}.")
+@click.option(
+    "--check",
+    "checks",
+    multiple=True,
+    metavar="CHECK",
+    callback=_known_checks,
+    help=f"Run only this check; repeatable: {_CHECKS}.",
+)
 @click.option("--upstream", metavar="ORG/NAME@COMMIT", help="Compare REPO (a mirror) with this repository's listing.")
 @click.option("--sign", is_flag=True, help="Sign the evidence with signing.key, for modelctl gate.")
 @REPORT_OPTIONS
