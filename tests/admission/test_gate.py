@@ -310,6 +310,11 @@ def test_everything_is_put_into_one_folder(proposal: Proposal) -> None:
             assert hash_file(proposal.root / "all" / item.path) == item.sha256
 
 
+def test_a_runners_own_folder_is_not_overwritten(proposal: Proposal) -> None:
+    with pytest.raises(InputError, match="a runner's own evidence"):
+        keep(proposal.gate(), proposal.root / "cpu")
+
+
 def test_a_folder_without_a_report(proposal: Proposal) -> None:
     cpu, _ = proposal.leave()
     with pytest.raises(InputError, match=r"nowhere/report\.json: No such file"):

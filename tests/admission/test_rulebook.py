@@ -81,6 +81,22 @@ def test_built_in_policies_inside_the_working_tree_do_not_count(root: Path, monk
         load_rulebook(load_workspace(root, environ={}), ref="main")
 
 
+def test_a_file_is_named_from_where_one_stands_and_in_a_commit_from_the_root(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = root / "below" / "policies"
+    below.mkdir(parents=True)
+    (below / "ours.yaml").write_text(WEAK)
+    monkeypatch.chdir(root / "below")
+    workspace = load_workspace(root, environ={})
+    here = load_rulebook(workspace, option="policies/ours.yaml").policy.policy
+    assert here.spec.checks.concurrency.streams == 1
+    there = load_rulebook(workspace, option="policies/ours.yaml", ref="main").policy.policy
+    assert there.spec.checks.concurrency.streams == 90
+    with pytest.raises(InputError, match=r"no policy file below/policies/ours\.yaml at "):
+        load_rulebook(workspace, option="below/policies/ours.yaml", ref="main")
+
+
 def test_a_registry_below_the_top_of_the_repository(tmp_path: Path) -> None:
     git = git_repository(tmp_path)
     commit_file(git, "models/policies/ours.yaml", STRICT)

@@ -74,10 +74,13 @@ def gate(request: GateRequest) -> Gated:
 
 
 def keep(gated: Gated, folder: Path) -> Path:
-    """Write the merged report and all raw evidence into a folder; returns the report's path."""
+    """Write the merged report and all raw evidence into a folder; returns the report's path. Raises `InputError` for a
+    folder that was merged."""
+    if any(item.folder.resolve() == folder.resolve() for item in gated.evidence):
+        raise InputError(f"{folder}: a runner's own evidence", remedy="name a new folder for the merged one")
     folder.mkdir(parents=True, exist_ok=True)
     for item in gated.evidence:
-        if item.problems or item.folder.resolve() == folder.resolve():
+        if item.problems:
             continue
         for raw in (raw for check in item.checks for raw in check.evidence):
             target = folder / raw.path

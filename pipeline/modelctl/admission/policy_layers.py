@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modelctl.admission.policy_files import POLICIES, RuleFiles
+from modelctl.admission.policy_files import POLICIES, FolderFiles, RuleFiles
 from modelctl.documents import nearest, parse_yaml, read_text
 from modelctl.errors import InputError
 
@@ -181,10 +181,12 @@ def _lines(layer: Layer) -> dict[Key, int]:
 
 
 def _named_file(name: str, files: RuleFiles) -> Layer:
-    text = files.read(name)
+    """A file as the shell knows it, else from the repository's root; of a commit only from the root."""
+    in_folder = isinstance(files, FolderFiles)
+    text = None if in_folder and Path(name).exists() else files.read(name)
     if text is not None:
         return _layer(name, files.root / name, files.place(name), text)
-    if files.place(name) != str(files.root / name):
+    if not in_folder:
         raise InputError(f"no policy file {files.place(name)}", remedy="name it from the repository's root")
     return _layer(name, Path(name), name, read_text(Path(name)))
 

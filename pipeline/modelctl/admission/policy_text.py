@@ -94,16 +94,15 @@ def check(files: RuleFiles, names: Sequence[str] = ()) -> Checked:
         parse_allowed_signers(text or "", origin=files.place(SIGNERS_FILE.as_posix()))
     except ModelctlError as error:
         problems.append(error.message)
-    known = {f"{POLICIES}/{name}" for name in ("allowed_signers",)}
     problems += [
         f"{files.place(path)}: neither a policy (.yaml) nor the signers' file"
         for path in files.listing(POLICIES)
-        if not path.endswith(".yaml") and path not in known
+        if not path.endswith((".yaml", ".md")) and path != SIGNERS_FILE.as_posix()
     ]
     problems += [
         f"{files.place(path)}: not a waiver: wanted a name that ends with .yaml"
         for path in files.listing(FOLDER)
-        if not path.endswith((".yaml", ".yml"))
+        if not path.endswith((".yaml", ".yml", ".md"))
     ]
     return Checked(policies=tuple(policies), waivers=waivers, problems=tuple(problems))
 
