@@ -70,16 +70,16 @@ class Incoming:
     def open(self) -> int:
         """Find what an earlier run left, or make the file; returns the bytes that are there."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        if self.path.is_file() and self.path.stat().st_size == self.entry.size_bytes and self.journal.is_file():
+        if self.path.is_file() and self.path.stat().st_size == self.entry.size_bytes:
             self.done = {number for number in self._journalled() if number < self.parts}
-        else:
+        if not self.done:
             self.restart()
         self.resumed = bool(self.done)
         return sum(self.span(number)[1] for number in self.done)
 
     def restart(self) -> None:
         """Forget all of it."""
-        self.journal.write_bytes(b"")
+        self.journal.unlink(missing_ok=True)
         with self.path.open("wb") as stream:
             stream.truncate(self.entry.size_bytes)
         self.done, self.resumed, self.hashing, self.hashed, self.digest = set(), False, False, 0, hashlib.sha256()
@@ -92,15 +92,19 @@ class Incoming:
     def keep(self, number: int) -> None:
         """Note that a part is whole on the disk."""
         with self.lock:
-            descriptor = os.open(self.journal, os.O_WRONLY | os.O_APPEND)
-            try:
-                os.write(descriptor, b"%08x\n" % number)
-            finally:
-                os.close(descriptor)
+            if self.parts > 1:
+                descriptor = os.open(self.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+                try:
+                    os.write(descriptor, b"%08x\n" % number)
+                finally:
+                    os.close(descriptor)
             self.done.add(number)
 
     def _journalled(self) -> Iterator[int]:
-        content = self.journal.read_bytes()
+        """The parts that are said to be whole; a file of one part has no journal, its hash tells."""
+        if self.parts == 1:
+            yield 0
+        content = self.journal.read_bytes() if self.parts > 1 and self.journal.is_file() else b""
         for start in range(0, len(content) - _LINE_BYTES + 1, _LINE_BYTES):
             try:
                 yield int(content[start : start + _LINE_BYTES], 16)
