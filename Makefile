@@ -7,10 +7,10 @@ SOURCES := pipeline tests demo scripts bench
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-fast lint format bench lock clean distclean
+.PHONY: help setup demo test test-long test-fast test-s3 lint format bench lock clean distclean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install everything that is missing: system packages, environments, the demo's model
 	@$(SETUP)
@@ -32,6 +32,11 @@ test-long: setup ## the real model quantised and asked at length; minutes with A
 test-fast: ## tests without services, engine or long work; under a minute
 	@$(SETUP) core
 	$(BIN)/python -m pytest -q --numprocesses=$$(( 2 * $$(nproc) )) --dist=loadfile --no-loadscope-reorder -m "not services and not engine and not slow and not long"
+
+test-s3: ## the registry's tests against your server: make test-s3 S3_ENDPOINT=http://host:9000, keys from the environment
+	@$(SETUP) core
+	@test -n "$(S3_ENDPOINT)" || { echo "make test-s3 S3_ENDPOINT=http://host:port, with MINIO_ACCESS_KEY and MINIO_SECRET_KEY in the environment"; exit 2; }
+	S3_ENDPOINT="$(S3_ENDPOINT)" $(BIN)/python -m pytest -q tests/registry
 
 lint: ## ruff, mypy, bandit, locks, documents, workflows
 	@$(SETUP) core

@@ -50,11 +50,6 @@ class TestProbe:
         probe(any_store)
         assert set(any_store.sizes("")) == {".modelctl/probe"}
 
-    @pytest.fixture(params=["store", "strict_store"])
-    def any_store(self, request: pytest.FixtureRequest) -> ObjectStore:
-        found: ObjectStore = request.getfixturevalue(request.param)
-        return found
-
 
 def test_a_server_that_says_yes_to_everything_can_nothing() -> None:
     def answer(_method: str, _path: str, _headers: dict[str, str]) -> Answer:
