@@ -43,6 +43,13 @@ def test_a_base_of_another_width_or_depth_does_not_fit(tmp_path: Path) -> None:
     assert shallow.misfits() == ("the base has no 'model.layers.1.self_attn.q_proj'",)
 
 
+def test_a_base_that_can_not_be_read_decides_nothing(tmp_path: Path) -> None:
+    found = adapter(tmp_path)
+    (tmp_path / "base" / "model.safetensors").write_bytes(b"no header")
+    with pytest.raises(CannotDecideError, match=r"the base's model\.safetensors"):
+        found.misfits()
+
+
 def test_the_largest_rank_that_is_named_counts(tmp_path: Path) -> None:
     assert adapter(tmp_path, rank_pattern={"layers.1": 40}).max_rank == 64
 

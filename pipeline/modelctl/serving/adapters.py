@@ -79,11 +79,19 @@ def _named_base(config: Mapping[str, Json]) -> str | None:
 
 
 def _weights(base: Tree) -> dict[str, TensorInfo]:
-    """The base's tensors by name; files that are no safetensors have none, and the engine says so of them."""
+    """The base's tensors by name. Raises `CannotDecideError` for a file whose header can't be read."""
     paths = [entry.path for entry in base.files if entry.path.endswith(".safetensors") and "/" not in entry.path]
     if not paths:
         raise CannotDecideError("the base holds no safetensors", remedy="name a base with weights in safetensors")
-    return {tensor.name: tensor for path in paths for tensor in read_header(base.location(path)).tensors}
+    found: dict[str, TensorInfo] = {}
+    for path in paths:
+        header = read_header(base.location(path))
+        if header.problems:
+            raise CannotDecideError(
+                f"the base's {path}: {header.problems[0].detail}", remedy="admit the base: integrity says more"
+            )
+        found |= {tensor.name: tensor for tensor in header.tensors}
+    return found
 
 
 def _misfits(pairs: Mapping[str, Pair], weights: Mapping[str, TensorInfo]) -> Iterator[str]:
