@@ -45,6 +45,7 @@ COMMANDS = {
     "diff": Entry("diff", "diff", "Two releases or folders side by side."),
     "gc": Entry("gc", "gc", "Name or remove releases that nothing serves and no policy keeps."),
     "rollout": Entry("rollout", "rollout", "Write the canary manifests of a release as one commit."),
+    "lint": Entry("lint", "lint", "Find in manifests what the API's schemas let pass."),
     "promote": Entry("steering", "promote", "Say in git that an environment's canary is stable now."),
     "abort": Entry("steering", "abort", "Withdraw a canary: the stable release's manifests come back."),
     "rollback": Entry("steering", "rollback", "Put back the release that was served before."),

@@ -1,0 +1,1 @@
+"""What API schemas can't see in a rendered or hand-edited folder of manifests."""
