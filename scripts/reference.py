@@ -1,4 +1,4 @@
-"""Write what follows from the code: the tables of docs/policy.md and the JSON Schemas in docs/schemas/.
+"""Write what follows from the code: the tables of docs/policy.md and docs/rollout.md, and the schemas in docs/schemas/.
 
 `--check` writes nothing and says what is out of date; scripts/check_docs.py asks the same.
 """
@@ -17,10 +17,11 @@ from modelctl.admission.report import Report
 from modelctl.admission.waivers import WaiverFile
 from modelctl.documents import Document
 from modelctl.field_docs import FieldDoc, fields, texts_of
+from modelctl.rollout.environment import Environment
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "policy.md"
-SCHEMAS = ROOT / "docs" / "schemas"
+DOCS = ROOT / "docs"
+SCHEMAS = DOCS / "schemas"
 REWRITE = "run python scripts/reference.py"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -51,8 +52,13 @@ def table(found: list[FieldDoc], below: tuple[str, ...]) -> str:
     return "\n".join(["| key | type | default | meaning |", "|---|---|---|---|", *(row(item, below) for item in found)])
 
 
-def tables() -> Mapping[str, str]:
-    """The generated parts of the page, by the name in their markers."""
+def environment_tables() -> Mapping[str, str]:
+    """The generated part of docs/rollout.md."""
+    return {"environment": table(list(fields(Environment)), ())}
+
+
+def policy_tables() -> Mapping[str, str]:
+    """The generated parts of docs/policy.md, by the name in their markers."""
     every = list(fields(Policy))
     spec = [item for item in every if item.key[0] == "spec" and item.key[1:2] != ("checks",) and len(item.key) > 1]
     made = {"spec": table(spec, ("spec",))}
@@ -68,12 +74,13 @@ def tables() -> Mapping[str, str]:
     return made
 
 
-def page(text: str) -> str:
-    """The page with its generated parts as they must be."""
-    for name, body in tables().items():
+def page(path: Path, tables: Mapping[str, str]) -> str:
+    """A page with its generated parts as they must be."""
+    text = path.read_text(encoding="utf-8")
+    for name, body in tables.items():
         start, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->"
         if start not in text or end not in text:
-            raise SystemExit(f"{PAGE}: the markers of '{name}' are missing")
+            raise SystemExit(f"{path}: the markers of '{name}' are missing")
         head, _, rest = text.partition(start)
         text = head + start + "\n" + body + "\n\n" + end + rest.partition(end)[2]
     return text
@@ -113,7 +120,11 @@ def classes(kind: type[Document]) -> dict[str, type[Document]]:
 def schemas() -> Mapping[str, str]:
     """The schema files."""
     made: dict[str, object] = {"report.v1": TypeAdapter(Report).json_schema(mode="serialization")}
-    documents: dict[str, type[Document]] = {"policy.v1": Policy, "waiver.v1": WaiverFile}
+    documents: dict[str, type[Document]] = {
+        "environment.v1": Environment,
+        "policy.v1": Policy,
+        "waiver.v1": WaiverFile,
+    }
     for name, kind in documents.items():
         made[name] = described(kind.model_json_schema(by_alias=True), classes(kind))
     return {
@@ -127,7 +138,8 @@ def schemas() -> Mapping[str, str]:
 
 def files() -> Iterator[tuple[Path, str]]:
     """Every generated file and what must be in it."""
-    yield PAGE, page(PAGE.read_text(encoding="utf-8"))
+    for name, tables in (("policy.md", policy_tables()), ("rollout.md", environment_tables())):
+        yield DOCS / name, page(DOCS / name, tables)
     for name, text in schemas().items():
         yield SCHEMAS / name, text
 
