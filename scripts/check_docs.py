@@ -18,7 +18,10 @@ import click
 import reference
 import rules
 from modelctl import errors
+from modelctl.admission.policy import Policy
+from modelctl.admission.waivers import WaiverFile
 from modelctl.cli.main import INTERRUPTED, cli
+from modelctl.field_docs import fields
 from modelctl.settings import load_workspace
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -176,10 +179,10 @@ def bad_rules() -> Iterator[str]:
 def bad_reference() -> Iterator[str]:
     """Tables and schemas that no longer follow from the code, and keys of a policy that nothing is said of."""
     yield from reference.stale()
-    for kind in (reference.Policy, reference.WaiverFile):
+    for kind in (Policy, WaiverFile):
         yield from (
             f"{kind.__name__}: nothing is said of {'.'.join(field.key)}; write it under the field"
-            for field in reference.fields(kind)
+            for field in fields(kind)
             if not field.text
         )
 

@@ -25,11 +25,11 @@ def many(root: Path, count: int, *, names: int = 20) -> Registry:
         name, version = f"model-{number % names:02}", f"1.{number // names}.0"
         target = registry.folder(name, version)
         target.mkdir(parents=True)
-        for file, text in texts.items():
+        for own, text in texts.items():
             changed = text.replace("name: tiny", f"name: {name}").replace("version: 1.0.0", f"version: {version}")
-            if file == "record.yaml":
+            if own == "record.yaml":
                 changed = changed.replace("tiny/1.0.0", f"{name}/{version}") + shards
-            (target / file).write_text(changed, encoding="utf-8")
+            (target / own).write_text(changed, encoding="utf-8")
         (target / "release.yaml").write_text(
             "apiVersion: modelctl.dev/v1\nkind: ModelRelease\n"
             f"metadata:\n  name: {name}\n  version: {version}\n"
