@@ -11,6 +11,7 @@ from modelctl.admission.policy import load_policy
 from modelctl.model.tree import hash_file
 from tests.admission.test_gate import FILE, POLICY, RELEASE
 from tests.support.command import modelctl
+from tests.support.engine import FaultEngine
 from tests.support.evidence import CPU, GPU, checked, leave, runner_report
 from tests.support.keys import ssh_key
 from tests.support.models import tiny_llama
@@ -118,3 +119,45 @@ def test_evidence_is_signed_and_a_waiver_lets_a_release_be_loaded(root: Path) ->
     assert refused.returncode == 1
     assert "adds policies/waivers/w0.yaml (not used)" in refused.stdout
     assert modelctl("admit", FILE, "--check", "malwre", cwd=root).returncode == 2
+
+
+def test_what_two_real_runners_leave_is_taken(root: Path) -> None:
+    small = """\
+apiVersion: modelctl.dev/v1
+kind: AdmissionPolicy
+metadata: {name: ours}
+spec:
+  extends: demo
+  isolation: preferred
+  evidence: {signatures: required}
+  checks:
+    malware: {required: false}
+    long-context: {require_computed_kv: false, kv_tolerance: 100}
+    concurrency: {streams: 2, duration_s: 2, ramp_s: 1, code_requests: 0}
+"""
+    git = git_repository(root)
+    key = ssh_key(root / "key")
+    commit_file(git, "policies/allowed_signers", f"runner {key.with_suffix('.pub').read_text()}")
+    commit_file(git, "policies/ours.yaml", small)
+    tiny_llama(root / "model")
+    rules = ("--policy-ref", "HEAD")
+    cpu = [part for name in ("integrity", "code", "tokenizer") for part in ("--check", name)]
+    gpu = [part for name in GPU for part in ("--check", name)]
+    with FaultEngine(root, max_model_len=2048) as engine:
+        done = modelctl("admit", FILE, *rules, *cpu, "--evidence-dir", "cpu", "--sign", "--quiet", cwd=root)
+        assert done.returncode == 0, done.stdout
+        address = f"unix:{engine.socket}"
+        done = modelctl(
+            "admit", FILE, *rules, *gpu, "--evidence-dir", "gpu", "--sign", "--quiet", "--endpoint", address, cwd=root
+        )
+        assert done.returncode == 0, done.stdout
+    done = modelctl("gate", "cpu", "gpu", "--release", FILE, *rules, "--json", "merged.json", cwd=root)
+    assert done.returncode == 0, done.stdout
+    report = json.loads((root / "merged.json").read_text())
+    assert [(run["checks"], run["signed_by"][:7]) for run in report["runs"]] == [
+        (["integrity", "code", "tokenizer"], "SHA256:"), (list(GPU), "SHA256:"),
+    ]  # fmt: skip
+    commit_file(git, "policies/ours.yaml", small.replace("streams: 2", "streams: 3"))
+    done = modelctl("gate", "cpu", "gpu", "--release", FILE, *rules, cwd=root)
+    assert done.returncode == 1
+    assert "concurrency was measured with streams 2, the policy asks at least 3" in " ".join(done.stdout.split())

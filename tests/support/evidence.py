@@ -34,7 +34,7 @@ def checked(check_id: str, loaded: LoadedPolicy) -> CheckReport:
     limits = loaded.policy.limits(check_id).model_dump(mode="json", by_alias=True)
     name, parameters = FIGURES.get(check_id, ("bytes", ()))
     measured: dict[str, Scalar] = {
-        key: ", ".join(limits[key]) if isinstance(limits[key], list) else limits[key] for key in parameters
+        key: ", ".join(sorted(limits[key])) if isinstance(limits[key], list) else limits[key] for key in parameters
     }
     figure = Measurement(name=name, value=1, parameters=measured)
     return replace(a_check(check_id), limits=limits, measurements=(figure,), started_at=stamp())

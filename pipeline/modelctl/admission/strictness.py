@@ -96,7 +96,7 @@ def _excused(check: CheckReport, demand: Demand) -> bool:
 
 def _holds(demand: Demand, found: Scalar, asked: Any) -> bool:
     if isinstance(asked, list):
-        asked = ", ".join(map(str, asked))
+        asked = ", ".join(sorted({str(item) for item in asked}))  # as tasks are asked: each once, by name
     if found is None:
         return False
     if demand.sense == "exactly":
