@@ -24,6 +24,8 @@ import listing
 import load
 import numbers_pass
 import peers
+import publishing
+import pulling
 import quantization
 import scanners
 import startup
@@ -49,6 +51,8 @@ def parts(options: argparse.Namespace, folder: Path) -> Mapping[str, Part]:
         "detection": lambda: detection.rows(folder),
         "load": lambda: load.rows(folder),
         "listing": lambda: listing.rows(folder, rounds=rounds),
+        "publish": lambda: publishing.rows(folder, rounds=max(1, rounds // 2), size_mb=2 * size_mb),
+        "pull": lambda: pulling.rows(folder, rounds=rounds, size_mb=2 * size_mb),
         "deep-scan": lambda: deep_scan.rows(folder, rounds=max(1, rounds // 2), size_mb=options.scan_mb),
     }
 
@@ -84,6 +88,8 @@ def main() -> int:
             peers.install()
         if "quantization" in chosen and not quantization.ready():
             raise SystemExit("bench: quantization needs make setup; --without quantization leaves it out")
+        if "publish" in chosen and not publishing.ready():
+            publishing.install()
         if "load" in chosen and not load.ready():
             raise SystemExit("bench: load needs the CPU engine of make setup; --without load leaves it out")
         if {"detection", "deep-scan"} & set(chosen) and not scanners.ready():

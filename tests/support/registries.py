@@ -12,9 +12,9 @@ def many(root: Path, count: int, *, names: int = 20) -> Registry:
     registry = a_registry(root)
     record = registry.write_record()
     folder = registry.folder()
-    texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
-    for file in folder.iterdir():
-        file.unlink()
+    texts = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+    for path in folder.iterdir():
+        path.unlink()
     folder.rmdir()
     folder.parent.rmdir()
     shards = "".join(
