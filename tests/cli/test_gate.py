@@ -42,6 +42,8 @@ def test_a_policy_is_shown_checked_and_explained(root: Path) -> None:
     values = json.loads(modelctl("policy", "explain", "--json", cwd=root).stdout)
     assert values["digest"] == body["digest"]
     assert values["values"]["isolation"]["line"] == 4
+    assert values["values"]["checks.concurrency.streams"]["meaning"] == "Requests that are kept under way at once."
+    assert "Requests that are" in modelctl("policy", "explain", "--meanings", cwd=root).stdout
     checked_ = modelctl("policy", "check", cwd=root)
     assert (checked_.returncode, "ours over production  sha256:" in checked_.stdout) == (0, True)
 

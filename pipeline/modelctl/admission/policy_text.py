@@ -6,15 +6,17 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from modelctl.admission.own_checks import installed
-from modelctl.admission.policy import LoadedPolicy, load_policy
+from modelctl.admission.policy import LoadedPolicy, Policy, load_policy
 from modelctl.admission.policy_files import POLICIES, RuleFiles
 from modelctl.admission.policy_layers import known_policies
 from modelctl.admission.signers import SIGNERS_FILE, parse_allowed_signers
 from modelctl.admission.waivers import FOLDER, load_waivers
 from modelctl.errors import ModelctlError
+from modelctl.field_docs import fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,16 @@ def values(loaded: LoadedPolicy) -> Iterator[Value]:
             file=origin.file if origin else None,
             line=origin.line if origin else None,
         )
+
+
+def meaning(key: str) -> str:
+    """What a key below `spec` means, as it stands in the source; "" for a name that the author chose."""
+    return _meanings().get(tuple(key.split(".")), "")
+
+
+@cache
+def _meanings() -> Mapping[tuple[str, ...], str]:
+    return {item.key[1:]: item.text for item in fields(Policy) if item.key[0] == "spec"}
 
 
 def as_yaml(loaded: LoadedPolicy) -> str:

@@ -73,28 +73,34 @@ def check(names: tuple[str, ...], policy_ref: str | None) -> int:
 @click.argument("name", required=False)
 @POLICY_REF
 @click.option("--defaults/--no-defaults", default=True, help="Also values that no file writes.")
+@click.option("--meanings", is_flag=True, help="Also what each value means.")
 @AS_JSON
-def explain(name: str | None, policy_ref: str | None, defaults: bool, as_json: bool) -> None:
+def explain(name: str | None, policy_ref: str | None, defaults: bool, meanings: bool, as_json: bool) -> None:
     """Print each value of the policy NAME and the file and line that it comes from."""
-    from modelctl.admission.policy_text import values
+    from modelctl.admission.policy_text import meaning, values
     from modelctl.settings import load_workspace
 
     workspace = load_workspace(Path.cwd())
     loaded = _load(workspace, name, policy_ref)
     rows = [item for item in values(loaded) if defaults or item.file is not None]
     if as_json:
-        body = {item.key: {"value": item.value, "file": item.file, "line": item.line} for item in rows}
+        body = {
+            item.key: {"value": item.value, "file": item.file, "line": item.line, "meaning": meaning(item.key)}
+            for item in rows
+        }
         click.echo(json.dumps({"digest": loaded.digest, "values": body}, indent=2, ensure_ascii=False))
         return
     from rich.table import Table
 
     from modelctl.cli.output import console
 
-    table = Table("value", "", "from", box=None, pad_edge=False, header_style="bold")
+    heads = ("value", "", "from", *(("meaning",) if meanings else ()))
+    table = Table(*heads, box=None, pad_edge=False, header_style="bold")
     for item in rows:
         place = f"{_short(item.file, workspace.root)}:{item.line}" if item.file else "default"
         shown = json.dumps(item.value, ensure_ascii=False)
-        table.add_row(item.key, shown, place, style="" if item.file else "dim")
+        words = (meaning(item.key),) if meanings else ()
+        table.add_row(item.key, shown, place, *words, style="" if item.file else "dim")
     click.echo(f"{loaded.place}, {loaded.digest}", err=True)
     console().print(table)
 

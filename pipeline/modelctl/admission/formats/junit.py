@@ -6,7 +6,8 @@ cases, so that they are seen and do not fail the build.
 
 from __future__ import annotations
 
-from xml.etree.ElementTree import Element, SubElement, indent, tostring  # nosec B405 - written, never parsed
+# XML is written here and never parsed.
+from xml.etree.ElementTree import Element, SubElement, indent, tostring  # nosec B405
 
 from modelctl.admission.report import CheckReport, Report
 from modelctl.admission.terminal import printable
