@@ -38,6 +38,8 @@ class Proxy:
     """The faults of requests that write (PUT, POST, DELETE), by number and `METHOD path?query`."""
     url: str = ""
     writes: list[str] = field(default_factory=list)
+    sent_bytes: int = 0
+    """Bytes of the bodies of all requests."""
     paths: list[str] = field(default_factory=list)
     ranges: list[str] = field(default_factory=list)
 
@@ -59,6 +61,8 @@ def s3_proxy(
 
         def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            with lock:
+                state.sent_bytes += len(body)
             found = None
             if self.command == "GET" and "?" not in self.path:
                 with lock:
