@@ -19,16 +19,14 @@ FINDING = Finding(rule="code.remote-code", message="m", remedy="r", path="config
 ENDED = {"code": True}
 
 
-def waivers(root: Path, **rules: object) -> Waivers:
-    return Waivers(waivers=load_waivers(FolderFiles(root)), rules=WaiverRules.model_validate(rules))
+def waivers(root: Path, release: str | None = None, **rules: object) -> Waivers:
+    loaded = load_waivers(FolderFiles(root))
+    return Waivers(waivers=loaded, rules=WaiverRules.model_validate(rules), release=release)
 
 
-def problems(found: Waivers, decided: dict[str, bool] | None = None, release: str | None = None) -> list[str]:
-    digests = frozenset({DIGEST})
-    return [
-        item.rule
-        for item in found.problems(release=release, digests=digests, decided=ENDED if decided is None else decided)
-    ]
+def problems(found: Waivers, decided: dict[str, bool] | None = None) -> list[str]:
+    ended = ENDED if decided is None else decided
+    return [item.rule for item in found.problems(digests=frozenset({DIGEST}), decided=ended)]
 
 
 def test_the_finding_that_it_names_is_waived_with_its_reason(tmp_path: Path) -> None:
@@ -87,10 +85,19 @@ def test_of_a_check_that_did_not_end_nobody_knows_what_it_would_find(tmp_path: P
 
 def test_other_releases_waivers_are_their_business_and_this_ones_old_bytes_are_not(tmp_path: Path) -> None:
     write_waiver(tmp_path, digest=OTHER, release="tiny@1.0.0", days=-5)
-    assert problems(waivers(tmp_path), release="large@1.0.0") == []
-    assert problems(waivers(tmp_path), release="tiny@1.0.0") == ["policy.waiver-invalid"]
+    assert problems(waivers(tmp_path, "large@1.0.0")) == []
+    assert problems(waivers(tmp_path, "tiny@1.0.0")) == ["policy.waiver-invalid"]
     write_waiver(tmp_path, digest=OTHER, release="tiny@1.0.0")
-    assert problems(waivers(tmp_path), release="tiny@1.0.0") == ["policy.waiver-unmatched"]
+    assert problems(waivers(tmp_path, "tiny@1.0.0")) == ["policy.waiver-unmatched"]
+
+
+def test_a_waiver_for_one_release_is_none_for_another_with_the_same_bytes(tmp_path: Path) -> None:
+    write_waiver(tmp_path, release="tiny@1.0.0")
+    assert waivers(tmp_path, "tiny@1.0.0").apply([FINDING], DIGEST)[0] == ()
+    for release in ("tiny@1.0.1", None):
+        other = waivers(tmp_path, release)
+        assert other.apply([FINDING], DIGEST) == ((FINDING,), ())
+        assert problems(other) == []
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,13 @@ def admit(request: Request, progress: Progress) -> Admission:
     workspace = request.workspace
     subject = resolve_subject(request.repo, workspace, progress, upstream=request.upstream)
     named = subject.release.spec.policy if subject.release else None
-    rules = load_rulebook(workspace, option=request.policy, of_release=named, ref=request.policy_ref)
+    rules = load_rulebook(
+        workspace,
+        option=request.policy,
+        of_release=named,
+        ref=request.policy_ref,
+        release=subject.release.id if subject.release else None,
+    )
     for note in rules.notes:
         progress.note(note)
     return judge(subject, rules.policy, request, progress, began=began, rules=rules)

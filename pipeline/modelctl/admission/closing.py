@@ -54,7 +54,6 @@ def _judge(draft: Report, policy: Policy, waivers: Waivers, sandbox: Sandbox) ->
     standing, waived = waivers.apply(seen.findings, model.served_digest or model.source_digest)
     ended = {check.id: check.outcome in ("passed", "failed") and not check.undecided for check in draft.checks}
     of_waivers = waivers.problems(
-        release=model.release,
         digests=frozenset(digest for digest in (model.source_digest, model.served_digest) if digest),
         decided={**ended, POLICY_ID: not seen.undecided},
     )

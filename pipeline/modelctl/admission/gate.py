@@ -55,7 +55,13 @@ def gate(request: GateRequest) -> Gated:
         raise InputError("no evidence folder is named", remedy="modelctl gate DIR… (see modelctl gate --help)")
     release, path = _release(request)
     named = release.spec.policy if release else None
-    book = load_rulebook(request.workspace, option=request.policy, of_release=named, ref=request.policy_ref)
+    book = load_rulebook(
+        request.workspace,
+        option=request.policy,
+        of_release=named,
+        ref=request.policy_ref,
+        release=release.id if release else None,
+    )
     policy = book.policy.policy
     signers_text = book.files.read(SIGNERS_FILE.as_posix()) or ""
     signers = parse_allowed_signers(signers_text, origin=book.files.place(SIGNERS_FILE.as_posix()))

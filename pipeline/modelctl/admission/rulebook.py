@@ -47,9 +47,15 @@ def describe(policy: LoadedPolicy, root: Path, notes: tuple[str, ...] = ()) -> P
 
 
 def load_rulebook(
-    workspace: Workspace, *, option: str | None = None, of_release: str | None = None, ref: str | None = None
+    workspace: Workspace,
+    *,
+    option: str | None = None,
+    of_release: str | None = None,
+    ref: str | None = None,
+    release: str | None = None,
 ) -> Rulebook:
-    """The policy that `option` names, else the release, else the settings, and all waivers.
+    """The policy that `option` names, else the release (`of_release`), else the settings, and the waivers for `release`
+    (`name@version`).
 
     With `ref` a release has no say: its proposer could choose the weakest policy there is. Raises `InputError`.
     """
@@ -64,7 +70,7 @@ def load_rulebook(
                 f"the release names the policy '{of_release}'; it is judged by '{name}', since --policy-ref is given"
             )
     policy = load_policy(name, workspace.root, files)
-    waivers = Waivers(waivers=load_waivers(files), rules=policy.policy.spec.waivers)
+    waivers = Waivers(waivers=load_waivers(files), rules=policy.policy.spec.waivers, release=release)
     if ref is not None:
         notes.extend(_differences(policy, files))
     return Rulebook(policy=policy, waivers=waivers, files=files, notes=tuple(notes))

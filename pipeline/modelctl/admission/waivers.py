@@ -44,7 +44,7 @@ class WaiverSpec(Document):
     path: str | None = None
     """The finding's file, exactly; left out for a finding that names none."""
     release: Annotated[str, StringConstraints(pattern=rf"{NAME_PATTERN[:-1]}@{VERSION_PATTERN[1:]}")] | None = None
-    """The release that it is for, `NAME@VERSION`; left out for a model that is judged without a release file."""
+    """The release that it is for, `NAME@VERSION`; left out: whatever has these bytes."""
     digest: TreeDigest
     """The tree digest of the bytes that the finding was made in: the report's source digest for a finding in the source
     tree, else its served digest."""
@@ -93,9 +93,10 @@ class Waiver:
     """Its path in the registry repository."""
     place: str
 
-    def fits(self, finding: Finding, digest: str) -> bool:
-        """Whether it is for this finding, in the tree of this digest."""
-        return (self.spec.rule, self.spec.path, self.spec.digest) == (finding.rule, finding.path, digest)
+    def fits(self, finding: Finding, digest: str, release: str | None) -> bool:
+        """Whether it is for this finding, in the tree of this digest, of this release."""
+        about = (self.spec.rule, self.spec.path, self.spec.digest) == (finding.rule, finding.path, digest)
+        return about and self.spec.release in (None, release)
 
     def problem(self, rules: WaiverRules, today: date) -> str | None:
         """Why it lets nothing through, if so: expired, for too long, or of what the policy never waives."""
@@ -136,6 +137,8 @@ class Waivers:
 
     waivers: Sequence[Waiver] = ()
     rules: WaiverRules = field(default_factory=WaiverRules)
+    release: str | None = None
+    """`name@version` of what is judged; None for a model without a release file."""
     today: date = field(default_factory=lambda: datetime.now(UTC).date())
     used: set[str] = field(default_factory=set)
     """Files of waivers that let a finding stand."""
@@ -146,7 +149,7 @@ class Waivers:
         standing: list[Finding] = []
         waived: list[WaivedFinding] = []
         for finding in findings:
-            waiver = next((item for item in self.waivers if item.fits(finding, digest)), None)
+            waiver = next((item for item in self.waivers if item.fits(finding, digest, self.release)), None)
             if waiver is None or waiver.problem(self.rules, self.today):
                 standing.append(finding)
                 continue
@@ -160,9 +163,7 @@ class Waivers:
             )  # fmt: skip
         return tuple(standing), tuple(waived)
 
-    def problems(
-        self, *, release: str | None, digests: frozenset[str], decided: Mapping[str, bool]
-    ) -> Iterator[Finding]:
+    def problems(self, *, digests: frozenset[str], decided: Mapping[str, bool]) -> Iterator[Finding]:
         """A finding for each waiver of this release that does not hold, or that nothing needed.
 
         `digests`: of the release's trees. `decided`: of each check that was run, whether it came to an end; of one that
@@ -170,8 +171,8 @@ class Waivers:
         """
         for waiver in self.waivers:
             spec = waiver.spec
-            if spec.digest not in digests and (spec.release is None or spec.release != release):
-                continue
+            if spec.release != self.release if spec.release is not None else spec.digest not in digests:
+                continue  # another release's business
             if problem := waiver.problem(self.rules, self.today):
                 yield _finding("policy.waiver-invalid", waiver, problem, "remove it, or have it renewed by a review")
             elif spec.digest not in digests:
@@ -179,12 +180,6 @@ class Waivers:
                     "policy.waiver-unmatched", waiver,
                     f"is for {spec.release} with other bytes ({spec.digest}) than were judged",
                     "remove it; an exception is for the bytes that were reviewed",
-                )  # fmt: skip
-            elif spec.release is not None and spec.release != release:
-                other = release or "a model without a release"
-                yield _finding(
-                    "policy.waiver-unmatched", waiver, f"is for {spec.release}, with the bytes of {other}",
-                    "write a waiver of its own for each release",
                 )  # fmt: skip
             elif waiver.file not in self.used and decided.get(spec.rule.partition(".")[0], False):
                 where = f" in {spec.path}" if spec.path else ""
