@@ -13,11 +13,11 @@ def test_a_log_gets_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     monkeypatch.setattr(module.time, "monotonic", lambda: float(next(clock)))
     with shown() as progress, progress.task("hash files", total=100, unit="bytes") as task:
         task.describe("model.safetensors")
-        task.advance(50)
-        task.advance(50)
+        for amount in (25, 25, 50):
+            task.advance(amount)
         progress.note("clamd started")
     lines = capsys.readouterr().err.splitlines()
-    assert any("hash files 100% …" in line for line in lines)
+    assert any("hash files 50% … 60 s, 60 s left," in line for line in lines)
     assert "· clamd started" in lines
     assert "hash files 100% done" in lines[-1]
     assert "model.safetensors" in lines[-1]

@@ -123,7 +123,10 @@ class _Line:
         elapsed = self._said - self._began
         share = f" {self._done / self._total:.0%}" if self._total else ""
         rate = rate_text(self._done / elapsed, self._unit) if elapsed > 0 and self._done else ""
-        words = f"· {self._label}{share} {state} {elapsed:.0f} s {rate} {self._detail}"
+        left = ""
+        if self._total and 0 < self._done < self._total:
+            left = f", {elapsed * (self._total - self._done) / self._done:.0f} s left,"
+        words = f"· {self._label}{share} {state} {elapsed:.0f} s{left} {rate} {self._detail}"
         print(words.rstrip(), file=sys.stderr, flush=True)  # noqa: T201 - this is the log
 
 
