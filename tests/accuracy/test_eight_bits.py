@@ -30,7 +30,7 @@ def test_eight_bits_lose_next_to_nothing(tmp_path: Path) -> None:
         cache=context.cache,
         sandbox=Sandbox(),
         progress=SILENT,
-        time_limit_s=600,
+        time_limit_s=1800,
         memory_limit_bytes=8 << 30,
     )
     assert made.made.modules == 210

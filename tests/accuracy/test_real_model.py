@@ -23,7 +23,7 @@ from tests.support.contexts import KeptEvidence, tree_context
 
 MODEL = Path(__file__).resolve().parents[2] / ".cache" / "models" / "SmolLM2-135M-Instruct"
 QUESTIONS = 400
-RECIPE = Quantization(bits=4, group_size=64, calibration_samples=16)
+RECIPE = Quantization(bits=4, group_size=64, calibration_samples=8, calibration_tokens=256)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         cache=context.cache,
         sandbox=Sandbox(),
         progress=SILENT,
-        time_limit_s=600,
+        time_limit_s=1800,
         memory_limit_bytes=8 << 30,
     )
     return Made(quantized, context)
