@@ -131,7 +131,8 @@ def _inputs(folder: Path) -> Path:
 
 def _dtype(report: dict[str, Any]) -> object:
     """In which type our run compared."""
-    return report["checks"][0]["measurements"][0]["parameters"]["dtype"]
+    check = next(check for check in report["checks"] if check["id"] == "quantization")
+    return check["measurements"][0]["parameters"]["dtype"]
 
 
 def _cost(command: Sequence[str | Path], folder: Path, *, ends: Sequence[int]) -> Cost:

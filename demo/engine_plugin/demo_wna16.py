@@ -24,7 +24,7 @@ def register() -> None:
     """Define the operator where the engine's build lacks it."""
     import torch
 
-    if torch.cpu._is_avx512_supported():
+    if torch.cpu._is_avx512_supported() or hasattr(torch.ops._C, "cpu_gemm_wna16"):
         return
     unpacked: dict[int, Any] = {}
 
