@@ -12,6 +12,7 @@ import pytest
 from modelctl.registry import removal
 from modelctl.registry.manifest import attestation_key, manifest_key
 from modelctl.registry.store import ObjectStore
+from modelctl.rollout.steering import Order, promote
 from modelctl.services.process import Running
 from tests.registry.conftest import a_store
 from tests.support.bucket import overwrite, place
@@ -33,6 +34,8 @@ def registry(tmp_path: Path) -> Registry:
         registry.propose(version=f"1.{minor}.0")
         registry.publish(version=f"1.{minor}.0", content=str(minor))
         registry.roll_out(f"tiny@1.{minor}.0")
+        if minor == 2:
+            promote(registry.root, Order(name="tiny", environment="prod"))
     return registry
 
 
@@ -60,7 +63,7 @@ def test_a_dry_run_writes_nothing(registry: Registry, store: ObjectStore) -> Non
     done = gc(registry, store)
     assert done.returncode == 0, done.stderr
     assert "may go  tiny@1.0.0" in done.stdout
-    assert "kept     tiny@1.2.0  served: before, prod (main)" in done.stdout
+    assert "kept     tiny@1.2.0  served: prod may go back to it (main)" in done.stdout
     assert "with --yes" in done.stdout
     assert (store.sizes(""), registry.git.head()) == (before, head)
 

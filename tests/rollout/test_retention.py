@@ -15,6 +15,7 @@ from modelctl.registry.summary import summaries
 from modelctl.rollout.deploy import roll_out
 from modelctl.rollout.published import PUBLISHED_FILE
 from modelctl.rollout.retention import Judged, Rules, judge, retire
+from modelctl.rollout.steering import Order, promote
 from tests.support.history import Registry, a_served_registry
 from tests.support.repos import commit_file
 from tests.support.rollouts import PROJECT
@@ -34,6 +35,8 @@ def five(tmp_path_factory: pytest.TempPathFactory) -> Registry:
         registry.propose(version=f"1.{minor}.0")
         registry.publish(version=f"1.{minor}.0", content=str(minor))
         registry.roll_out(f"tiny@1.{minor}.0")
+        if minor == 3:
+            promote(registry.root, Order(name="tiny", environment="prod"))
     return registry
 
 
@@ -55,14 +58,26 @@ def test_what_is_served_and_what_was_before_stay(registry: Registry) -> None:
     assert going(found) == ["1.0.0", "1.1.0", "1.2.0"]
     assert "served: prod (main)" in reasons(found, "1.4.0")
     assert "the newest version" in reasons(found, "1.4.0")
-    assert reasons(found, "1.3.0") == "served: before, prod (main)"
+    assert reasons(found, "1.3.0") == "served: prod may go back to it (main)"
+
+
+def test_what_may_be_stable_stays_as_long_as_nothing_later_was_promoted(registry: Registry) -> None:
+    registry.propose(version="1.5.0")
+    registry.publish(version="1.5.0", content="5")
+    registry.roll_out("tiny@1.5.0")
+    assert going(judge(registry.root, RULES, NOW)) == ["1.0.0", "1.1.0", "1.2.0"]  # 1.3.0 is stable still
+    promote(registry.root, Order(name="tiny", environment="prod"))
+    found = judge(registry.root, RULES, NOW)  # a rollback would bring 1.4.0 back, or 1.3.0
+    assert going(found) == ["1.0.0", "1.1.0", "1.2.0"]
+    assert reasons(found, "1.3.0") == "served: prod may go back to it (main)"
 
 
 def test_what_another_branch_serves_stays(registry: Registry) -> None:
-    registry.git.run("branch", "staging", "HEAD~6")
+    registry.git.run("branch", "staging", "HEAD~7")  # 1.2.0 rolled out, and nothing promoted yet
     found = judge(registry.root, RULES, NOW)
-    assert "(staging)" in reasons(found, "1.2.0")
-    assert going(found) == ["1.0.0"]
+    assert "served: prod (staging)" in reasons(found, "1.2.0")
+    assert "served: prod may go back to it (staging)" in reasons(found, "1.0.0")
+    assert going(found) == []
 
 
 def test_the_newest_of_each_name_stay_and_the_young_ones(registry: Registry) -> None:

@@ -67,8 +67,8 @@ def test_every_branch_and_working_tree_counts(registry: Registry, tmp_path: Path
     next_release(registry, "1.1.0")
     next_release(registry, "1.2.0")
     found = served_anywhere(registry.root)
-    assert found["tiny@1.0.0"] == ("prod (old)",)
-    assert found["tiny@1.1.0"] == ("before, prod (main)",)
+    assert found["tiny@1.0.0"] == ("prod (old)", "prod may go back to it (main)")
+    assert found["tiny@1.1.0"] == ("prod may go back to it (main)",)
     assert found["tiny@1.2.0"] == ("prod (main)", f"prod (working tree {registry.root})")
     registry.git.run("worktree", "add", "--quiet", str(tmp_path / "tree"), "old")
     path = tmp_path / "tree" / "gitops" / "environments" / "prod" / "tiny" / "rollout.yaml"

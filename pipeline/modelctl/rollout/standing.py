@@ -1,9 +1,9 @@
 """What each environment serves, as git says it: the manifest at a commit, and how it came to be there.
 
 A manifest names one release. It is the canary until the manifest carries the mark of `modelctl promote` for it. Until
-then stable is the release that the manifest named before, which is what Argo Rollouts goes back to; the first one in an
-environment is stable at once, since there is nothing to compare it with. What a controller did since is only known to
-the cluster.
+then stable is the last release before it that was promoted, or where none ever was the one that the manifest named
+before: what Argo Rollouts goes back to. The first one in an environment is stable at once, since there is nothing to
+compare it with. What a controller did since is only known to the cluster.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Standing:
     """The release that the manifest names, `name@version`."""
     digest: str | None
     before: str | None
-    """The release that the manifest named before that one; None for the first."""
+    """The last release before that one that was promoted, else the one that the manifest named before; None for the
+    first."""
     promoted: bool
     """The manifest says that `deployed` was promoted."""
 
@@ -83,15 +84,16 @@ def standings(root: Path) -> tuple[Standing, ...]:
                 remedy="modelctl audit --verify shows who changed it",
             )
         release, digest = named
-        earlier = [item for item in past.get((environment, folder), ()) if item != release]
+        earlier = [item for item in past.get((environment, folder), ()) if item.release != release]
+        promoted = [item for item in earlier if item.promoted] or earlier
         found.append(
             Standing(
                 environment=environment,
                 folder=folder,
                 deployed=release,
                 digest=digest,
-                before=earlier[-1] if earlier else None,
-                promoted=_PROMOTED.findall(text) == [release],
+                before=promoted[-1].release if promoted else None,
+                promoted=_is_promoted(text, release),
             )
         )
     return tuple(found)
@@ -116,24 +118,51 @@ def served_anywhere(root: Path) -> Mapping[str, tuple[str, ...]]:
     """Every release that some branch or working tree serves, or would go back to, and where: `name@version` to places.
 
     All branches (local, and remote as of the last fetch), the history of each, and the files of every working tree,
-    committed or not. Raises `GitError`.
+    committed or not. Of a place's history counts what came after the last promotion before now, and what that promoted,
+    but at least the two before: any of it may be what the cluster calls stable or goes back to. Raises `GitError`.
     """
     git = Git.containing(root)
+    inside = root.resolve().relative_to(git.root.resolve())
     places: dict[str, set[str]] = {}
     for item in _worktrees(git):
-        for path in sorted(item.rglob(f"{ENVIRONMENTS}/*/*/{ROLLOUT_FILE}")):
+        for path in sorted((item / inside / ENVIRONMENTS).glob(f"*/*/{ROLLOUT_FILE}")):
             named = named_in(path.read_text(encoding="utf-8", errors="replace"))
             if named is not None:
                 places.setdefault(named[0], set()).add(f"{path.parts[-3]} (working tree {item})")
-    for ref in git.run("for-each-ref", "--format=%(refname)", "refs/heads", "refs/remotes").split():
-        past = _history(root, ref)
-        tip = git.run("-C", str(root), "ls-tree", "-r", "--name-only", "--full-name", ref, f"{ENVIRONMENTS}/")
-        still = {(found[1], found[2]) for found in map(_PATH.search, tip.splitlines()) if found}
-        for (environment, _folder), releases in ((place, past[place]) for place in past.keys() & still):
-            shown = ref.removeprefix("refs/").removeprefix("heads/")
-            for release, word in zip(reversed(releases), ("", "before, "), strict=False):
-                places.setdefault(release, set()).add(f"{word}{environment} ({shown})")
+    refs: dict[str, list[str]] = {}
+    for line in git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/remotes").splitlines():
+        commit, _, ref = line.partition(" ")
+        refs.setdefault(commit, []).append(ref.removeprefix("refs/").removeprefix("heads/"))
+    for commit, names in refs.items():
+        for release, place in _may_be_served(root, commit):
+            places.setdefault(release, set()).update(f"{place} ({name})" for name in names)
     return {release: tuple(sorted(found)) for release, found in places.items()}
+
+
+def _may_be_served(root: Path, commit: str) -> Iterator[tuple[str, str]]:
+    """The releases that a commit's environments serve or may go back to, each with the place in words."""
+    tip = Git(root).run("ls-tree", "-r", "--name-only", "--full-name", commit, f"{ENVIRONMENTS}/")
+    still = {(found[1], found[2]) for found in map(_PATH.search, tip.splitlines()) if found}
+    past = _history(root, commit) if still else {}
+    for environment, folder in sorted(past.keys() & still):
+        *earlier, last = past[environment, folder]
+        yield last.release, environment
+        back = earlier[::-1]
+        for item in back[: _within_reach(last, back)]:
+            if item.release != last.release:
+                yield item.release, f"{environment} may go back to it"
+
+
+def _within_reach(last: _Named, back: Sequence[_Named]) -> int:
+    """How many of the releases before the last one, newest first, may be stable or be what a rollback brings."""
+    promoted = next((number + 1 for number, item in enumerate(back) if item.promoted), None)
+    if last.promoted:
+        return max(2, promoted or 0)
+    return len(back) if promoted is None else promoted
+
+
+def _is_promoted(manifest: str, release: str) -> bool:
+    return _PROMOTED.findall(manifest) == [release]
 
 
 def _worktrees(git: Git) -> Iterator[Path]:
@@ -143,8 +172,16 @@ def _worktrees(git: Git) -> Iterator[Path]:
             yield Path(rest)
 
 
-def _history(root: Path, ref: str = "HEAD") -> Mapping[tuple[str, str], Sequence[str]]:
-    """The releases that each (environment, folder) has named, oldest first, without repetition in a row."""
+@dataclass(frozen=True, kw_only=True)
+class _Named:
+    """A release that a manifest has named, and whether it was promoted while it did."""
+
+    release: str
+    promoted: bool
+
+
+def _history(root: Path, ref: str = "HEAD") -> Mapping[tuple[str, str], Sequence[_Named]]:
+    """What each (environment, folder) has named, oldest first, a release that stayed for several commits once."""
     git = Git(root)
     exists = git.run("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}", check=False).strip()
     if not exists:
@@ -161,10 +198,15 @@ def _history(root: Path, ref: str = "HEAD") -> Mapping[tuple[str, str], Sequence
         if matched and blob.strip("0"):
             blobs.append(((matched[1], matched[2]), blob))
     contents = git.blobs([blob for _, blob in blobs]) if blobs else ()
-    past: dict[tuple[str, str], list[str]] = {}
+    past: dict[tuple[str, str], list[_Named]] = {}
     for (place, _), content in zip(blobs, contents, strict=True):
-        named = named_in((content or b"").decode(errors="replace"))
+        text = (content or b"").decode(errors="replace")
+        named = named_in(text)
+        if named is None:
+            continue
         releases = past.setdefault(place, [])
-        if named is not None and releases[-1:] != [named[0]]:
-            releases.append(named[0])
+        promoted = _is_promoted(text, named[0])
+        if releases and releases[-1].release == named[0]:
+            promoted = releases.pop().promoted or promoted
+        releases.append(_Named(release=named[0], promoted=promoted))
     return past
