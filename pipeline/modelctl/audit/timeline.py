@@ -18,6 +18,7 @@ from modelctl.audit.history import Commit, FileChange, History, read_history
 from modelctl.errors import InputError
 from modelctl.registry.publish import tag_name
 from modelctl.registry.records import RECORD_FILE, REPORT_FILE
+from modelctl.registry.retired import RETIRED_FILE
 from modelctl.rollout.published import PUBLISHED_FILE
 from modelctl.rollout.words import (
     ABORTED_TRAILER,
@@ -40,6 +41,7 @@ Kind = Literal[
     "unreadable",
     "published",
     "record-changed",
+    "retired",
     "rolled-out",
     "promoted",
     "aborted",
@@ -126,6 +128,9 @@ def _event(commit: Commit, change: FileChange, content: bytes | None, tags: froz
                 return _base(commit, kind, release=release, detail=commit.subject)
             case file if file == REPORT_FILE:
                 return _judged(commit, release, content, change)
+            case file if file == RETIRED_FILE and change.added:
+                reason = commit.trailer(REASON_TRAILER)
+                return _base(commit, "retired", release=release, reason=reason, detail=commit.subject)
             case file if file == RECORD_FILE:
                 return _published(commit, release, tags, change)
     elif match := _DEPLOYMENT_FILE.fullmatch(change.path):

@@ -30,6 +30,7 @@ _STYLES = {
     "undecided": "yellow",
     "unreadable": "red",
     "record-changed": "bold red",
+    "retired": "yellow",
 }
 
 
