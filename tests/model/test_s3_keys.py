@@ -57,7 +57,7 @@ def test_the_first_place_that_has_a_pair_wins(home: dict[str, str]) -> None:
     mc = {"MC_HOST_here": "http://env-id:env%2Fhush@127.0.0.1:9000"}
     own = {"access_key": "own-id", "secret_key": "own-hush"}
     everything = {**home, **MINIO, **AWS, **mc, "AWS_PROFILE": "team"}
-    order = [("own-id", "own-hush", "settings")]
+    order = [("own-id", "own-hush", "the settings")]
     assert [_shown(found(everything, **own, profile="team"))] == order
     assert found(everything, profile="team").access_key == "team-id"
     steps = [

@@ -11,7 +11,9 @@ from minio.error import S3Error
 from modelctl.admission.policy import LoadedPolicy, Retention
 from modelctl.model.s3_faults import StoreError
 from modelctl.registry.capabilities import Capabilities, probe
+from modelctl.registry.manifest import manifest_key
 from modelctl.registry.store import ObjectStore, StoredObject
+from modelctl.registry.upload import NEWEST, plan_upload
 from tests.registry.conftest import a_store
 from tests.support.broken_s3 import Answer, broken_s3
 from tests.support.progress import Notes
@@ -133,6 +135,27 @@ class TestReuse:
         assert {step.action for step in done.steps} == {"send"}
         assert store.read("other/1.0.0/weights.safetensors") == b"\0" * 5000
         assert store.read(f".modelctl/contents/{sha256}") == b"other/1.0.0/weights.safetensors"
+
+    def test_the_newest_manifests_help_out_where_hints_are_gone_however_many_there_are(
+        self, proposal: Proposal, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        proposal.publish(store)
+        manifest = store.read(manifest_key("tiny", "1.0.0"))
+        assert manifest is not None
+        for patch in range(1, 41):
+            other = manifest.replace(b'"version": "1.0.0"', b'"version": "0.9.%d"' % patch)
+            store.put_whole(manifest_key("tiny", f"0.9.{patch}"), other)
+        for key in store.sizes(".modelctl/contents/"):
+            store.remove(key)
+        asked: list[str] = []
+        read = ObjectStore.read
+        monkeypatch.setattr(ObjectStore, "read", lambda self, key: (asked.append(key), read(self, key))[1])
+        tree = proposal.tree()
+        steps = plan_upload(store, tree, name="tiny", version="1.1.0", published=False)
+        assert {step.entry.path for step in steps if step.action == "copy"} == {
+            "config.json", "model.safetensors", "z",
+        }  # fmt: skip
+        assert len(asked) <= len(tree.files) + NEWEST
 
 
 @pytest.mark.services

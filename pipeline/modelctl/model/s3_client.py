@@ -54,6 +54,8 @@ class S3Client:
     addressing: Literal["auto", "path", "virtual-host"] = "auto"
     """Whether the bucket is in a request's path or in its host's name; auto: the latter for Amazon's servers."""
     ca_file: Path | None = None
+    keys_from: str = "its caller"
+    """Which place the keys were found in, for people."""
     silence_s: float = 300.0
     """Longest silence of the server, in seconds; putting a large object together takes it minutes."""
     retries: int = 5
@@ -79,7 +81,7 @@ class S3Client:
         if embedded is not None and endpoint in (None, embedded.running.address):
             endpoint = embedded.running.address
             made = embedded.credentials
-            keys = Keys(access_key=made.access_key, secret_key=made.secret_key)
+            keys = Keys(access_key=made.access_key, secret_key=made.secret_key, origin="modelctl services")
         elif endpoint is None:
             raise InputError(
                 "no object store is set",
@@ -95,6 +97,7 @@ class S3Client:
             region=settings.region or keys.region,
             addressing=settings.addressing,
             ca_file=settings.ca_file,
+            keys_from=keys.origin,
         )
 
     @cached_property

@@ -34,7 +34,7 @@ class Keys:
     session_token: str | None = field(default=None, repr=False)
     region: str | None = None
     """The region that the same place names."""
-    origin: str = "no keys"
+    origin: str = "nowhere: requests go unsigned"
 
 
 def find_keys(settings: Store, endpoint: str, environ: Mapping[str, str]) -> Keys:
@@ -48,7 +48,7 @@ def find_keys(settings: Store, endpoint: str, environ: Mapping[str, str]) -> Key
 
 def _places(settings: Store, endpoint: str, environ: Mapping[str, str]) -> Iterator[Keys]:
     own = {_OWN[0]: settings.access_key or "", _OWN[1]: settings.secret_key or ""}
-    yield from _pair(own, _OWN, origin="settings", token=settings.session_token)
+    yield from _pair(own, _OWN, origin="the settings", token=settings.session_token)
     if settings.profile:
         yield _aws_profile(settings.profile, environ, origin="store.profile")
     for names in _MINIO:

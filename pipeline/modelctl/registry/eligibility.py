@@ -68,7 +68,8 @@ def _problems(report: Report, release_id: str, tree: Tree, policy: LoadedPolicy)
         yield f"the verdict of its report is '{report.verdict}'{why}"
     if report.partial:
         yield "its report is partial: only some checks were asked for"
-    absent = [check_id for check_id in CHECK_IDS if check_id not in {check.id for check in report.checks}]
+    wanted = (*CHECK_IDS, *policy.policy.spec.own_checks)
+    absent = [check_id for check_id in wanted if check_id not in {check.id for check in report.checks}]
     if absent and not report.partial:
         yield f"its report lacks {', '.join(absent)}"
     undone = [check.id for check in report.checks if check.required and check.outcome in ("failed", "error")]

@@ -80,37 +80,39 @@ class ObjectStore:
         Raises `InputError` when there is no store, or half a pair of keys.
         """
         server = S3Client.open(settings, environ=environ, state=state)
-        return cls(
-            endpoint=server.endpoint,
-            bucket=settings.bucket,
-            access_key=server.access_key,
-            secret_key=server.secret_key,
-            session_token=server.session_token,
-            region=server.region,
-            addressing=server.addressing,
-            ca_file=server.ca_file,
-        )
+        store = cls(endpoint=server.endpoint, bucket=settings.bucket)
+        store.server = server
+        return store
 
     def describe(self) -> str:
         """One sentence for a person, after asking the server whether the bucket is there."""
         exists = self.exists()
-        return str(self.place) + ("" if exists else " (the bucket is not there yet: publish makes it)")
+        missing = "" if exists else " (the bucket is not there yet: publish makes it)"
+        return f"{self.place}, keys from {self.server.keys_from}{missing}"
 
     def ensure_bucket(self, *, object_lock: bool = False) -> bool:
-        """Make the bucket when it is not there, with object lock where that is asked for; True when it was made.
+        """Make the bucket when it is not there, with object lock where that is asked for and the server has it.
 
-        A server without object lock either refuses the bucket (`NotSupportedError`) or makes a plain one.
+        True when it was made.
         """
         if self.exists():
             return False
         try:
-            with translated("make the bucket", self.place):
-                self.server.minio.make_bucket(self.bucket, object_lock=object_lock)
+            try:
+                self._make_bucket(object_lock=object_lock)
+            except NotSupportedError:
+                if not object_lock:
+                    raise
+                self._make_bucket(object_lock=False)
         except StoreError:
             if not self.exists():  # another publisher may have made it meanwhile
                 raise
             return False
         return True
+
+    def _make_bucket(self, *, object_lock: bool) -> None:
+        with translated("make the bucket", self.place):
+            self.server.minio.make_bucket(self.bucket, object_lock=object_lock)
 
     def exists(self) -> bool:
         """Whether the bucket is there."""

@@ -7,12 +7,14 @@ back.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
 from modelctl.errors import RefusedError
+from modelctl.model.release import VERSION_PATTERN
 from modelctl.model.s3_faults import StoreError, StoreUnavailableError
 from modelctl.model.tree import FileEntry, Tree
 from modelctl.progress import Progress
@@ -21,6 +23,10 @@ from modelctl.registry.manifest import MANIFESTS, Manifest, object_prefix
 from modelctl.registry.multipart import abandon_uploads
 from modelctl.registry.sending import PART_BYTES, Sending, send_files
 from modelctl.registry.store import ObjectStore, StoredObject
+from modelctl.registry.versions import version_order
+
+NEWEST = 20
+"""So many manifests are read where hints are missing, however many versions there are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,12 +149,15 @@ def _is_there(store: ObjectStore, key: str, entry: FileEntry, *, without_metadat
 def _in_other_versions(
     store: ObjectStore, entries: Sequence[FileEntry], *, name: str, version: str
 ) -> Mapping[str, StoredObject]:
-    """What the manifests of this name's other versions list, by sha256: releases that were published without hints."""
+    """What the manifests of this name's newest other versions list, by sha256: their hints may have been removed."""
     prefix = f"{MANIFESTS}{name}/"
-    others = [key.removeprefix(prefix).removesuffix(".json") for key in store.sizes(prefix)]
+    versions = (key.removeprefix(prefix).removesuffix(".json") for key in store.sizes(prefix))
+    others = sorted((v for v in versions if v != version and re.fullmatch(VERSION_PATTERN, v)), key=version_order)[
+        -NEWEST:
+    ]
     keys: dict[str, str] = {}
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-        read = pool.map(lambda other: _files_of(store, name, other), (o for o in others if o != version))
+        read = pool.map(lambda other: _files_of(store, name, other), others)
         for files in read:
             keys |= files
         candidates = [(entry, keys[entry.sha256]) for entry in entries if entry.sha256 in keys]
