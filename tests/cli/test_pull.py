@@ -15,6 +15,7 @@ from modelctl.services.process import Running
 from tests.registry.conftest import a_store
 from tests.support.bucket import Placed, overwrite, place
 from tests.support.command import modelctl
+from tests.support.history import a_served_registry
 from tests.support.keys import ssh_key
 from tests.support.s3_servers import ACCESS_KEY, SECRET_KEY
 
@@ -138,3 +139,23 @@ def test_memory_stays_under_a_hundred_mebibytes(store: ObjectStore, pod: Path, t
     )
     assert "signed" in done.stdout
     assert int(done.stdout.split()[-1]) < LIMIT_KIB
+
+
+def test_what_an_environment_serves_is_pulled_in_the_registry_repository(store: ObjectStore, tmp_path: Path) -> None:
+    registry = a_served_registry(tmp_path / "registry")
+    place(store, {"model.safetensors": b"weights"})
+    env = variables(store, MODELCTL_STORE_BUCKET=store.bucket)
+    done = modelctl("pull", "tiny@stable:prod", tmp_path / "model", "--json", cwd=registry.root, env=env)
+    assert done.returncode == 0, done.stderr
+    body = json.loads(done.stdout)
+    assert (body["release"], body["signed_by"]) == ("tiny@1.0.0", ["test@example.org"])
+    assert body["verified_against"][1:] == ["the record in git"]
+    canary = modelctl("pull", "tiny@canary:prod", tmp_path / "x", cwd=registry.root, env=env)
+    assert (canary.returncode, "tiny@stable:prod is what it serves" in canary.stderr) == (2, True)
+    unknown = modelctl("pull", "tiny@stable:staging", tmp_path / "x", cwd=registry.root, env=env)
+    assert (unknown.returncode, "it serves nothing" in unknown.stderr) == (2, True)
+    path = registry.folder() / "attestation.dsse.json"
+    path.write_text(path.read_text().replace('"sig": "', '"sig": "AA'))
+    forged = modelctl("pull", "tiny@1.0.0", tmp_path / "x", cwd=registry.root, env=env)
+    assert (forged.returncode, "is not the file that the record names" in forged.stderr) == (1, True)
+    assert not (tmp_path / "x").exists()
