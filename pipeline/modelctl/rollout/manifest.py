@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from modelctl.errors import InputError
@@ -102,12 +103,20 @@ def _entry(head: str, item: Json) -> Iterator[str]:
 
 
 def _is_block(item: Json) -> bool:
-    return isinstance(item, Mapping | Sequence) and not isinstance(item, str) and bool(item)
+    if isinstance(item, str | int | float | None):  # asked first: nearly every value is one
+        return False
+    return bool(item)
+
+
+@lru_cache(maxsize=8192)
+def _text(item: str) -> str:
+    """A text as a scalar; the same few hundred come again in every manifest."""
+    return item if _PLAIN.fullmatch(item) and not _AMBIGUOUS.fullmatch(item) else _quoted(item)
 
 
 def _scalar(item: Json) -> str:
     if isinstance(item, str):
-        return item if _PLAIN.fullmatch(item) and not _AMBIGUOUS.fullmatch(item) else _quoted(item)
+        return _text(item)
     if isinstance(item, Mapping):
         return "{}"
     return "[]" if isinstance(item, Sequence) else json.dumps(item)

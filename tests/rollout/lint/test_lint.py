@@ -177,5 +177,5 @@ def test_the_command_prints_a_line_for_each_and_counts(tmp_path: Path) -> None:
     (folder / "rollout.yaml").write_text((folder / "rollout.yaml").read_text().replace("setWeight: 50", "setWeight: 0"))
     done = modelctl("lint", "tiny", cwd=tmp_path)
     assert done.returncode == 1
-    assert "tiny/rollout.yaml:1: lint.weight: Rollout tiny: setWeight 0" in done.stdout
+    assert "tiny/rollout.yaml:2: lint.weight: Rollout tiny: setWeight 0" in done.stdout
     assert modelctl("lint", "nowhere", cwd=tmp_path).returncode == 2

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from modelctl.documents import parse_yaml, read_text
+from modelctl.documents import read_text
 from modelctl.errors import InputError
+from modelctl.rollout.lint.reading import documents
 
 KUSTOMIZATION = "kustomization.yaml"
 ENVIRONMENT = "environment.yaml"
@@ -124,12 +125,12 @@ def read_folder(folder: Path, *, base: Path) -> Folder:
         except InputError as error:
             faults.append(Fault(rule="lint.unreadable", path=shown, line=1, message=error.message))
             continue
-        for line, part in _documents(text):
-            try:
-                body = parse_yaml(part, origin=shown)
-            except InputError as error:
-                faults.append(Fault(rule="lint.yaml", path=shown, line=line, message=error.message))
-                continue
+        try:
+            bodies = list(documents(text, origin=shown))
+        except InputError as error:
+            faults.append(Fault(rule="lint.yaml", path=shown, line=1, message=error.message))
+            continue
+        for line, body in bodies:
             if body is None:
                 continue
             if not isinstance(body, Mapping) or not body.get("kind") or not body.get("apiVersion"):
@@ -139,19 +140,6 @@ def read_folder(folder: Path, *, base: Path) -> Folder:
             manifests.append(Manifest(path=shown, line=line, body=body))
     shown = folder.relative_to(base).as_posix()
     return Folder(path=shown, manifests=tuple(manifests), faults=(*faults, *_resources(folder, manifests)))
-
-
-def _documents(text: str) -> Iterator[tuple[int, str]]:
-    """(first line, text) of each document of a file."""
-    start = 1
-    lines: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.rstrip() == "---":
-            yield start, "\n".join(lines)
-            start, lines = number + 1, []
-        else:
-            lines.append(line)
-    yield start, "\n".join(lines)
 
 
 def _resources(folder: Path, manifests: Sequence[Manifest]) -> Iterator[Fault]:
