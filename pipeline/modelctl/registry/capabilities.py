@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
-from xml.etree.ElementTree import ParseError
 
 from modelctl.model.s3_faults import StoreError, translated
 from modelctl.registry.multipart import MultipartUpload
@@ -139,5 +138,5 @@ def _does(ask: Callable[[], bool], store: ObjectStore | None = None) -> bool:
             return ask()
         with translated("look at the bucket", store.place):
             return ask()
-    except (StoreError, ParseError):
+    except (StoreError, SyntaxError):  # the latter is what ElementTree's ParseError is
         return False

@@ -75,13 +75,13 @@ def _container(rollout: Manifest, container: Any) -> Iterator[Fault]:
             yield rollout.fault("privileges", f"container {name}: {key} is not {str(value).lower()}")
     if "ALL" not in items(dig(context, "capabilities", "drop")):
         yield rollout.fault("privileges", f"container {name} keeps capabilities: capabilities.drop wants ALL")
-    requests, limits = (table(dig(container, "resources", key)) for key in ("requests", "limits"))
-    for kind, values in (("requests", requests), ("limits", limits)):
+    asked, limits = (table(dig(container, "resources", key)) for key in ("requests", "limits"))
+    for kind, values in (("requests", asked), ("limits", limits)):
         for resource, quantity in values.items():
             if not _QUANTITY.fullmatch(str(quantity)):
                 yield rollout.fault("quantity", f"container {name}: {kind}.{resource} '{quantity}' is no quantity")
-    for resource in {*requests, *limits} - {"cpu", "memory", "ephemeral-storage"}:
-        if requests.get(resource) != limits.get(resource):
+    for resource in {*asked, *limits} - {"cpu", "memory", "ephemeral-storage"}:
+        if asked.get(resource) != limits.get(resource):
             yield rollout.fault("gpu", f"container {name}: requests and limits of {resource} differ")
     if "memory" not in limits:
         yield rollout.fault("memory", f"container {name} has no memory limit")
