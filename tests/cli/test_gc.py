@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import subprocess
 from pathlib import Path
@@ -69,10 +70,14 @@ def test_a_dry_run_writes_nothing(registry: Registry, store: ObjectStore) -> Non
 
 
 def test_what_nothing_keeps_goes_and_the_rest_stays(registry: Registry, store: ObjectStore) -> None:
+    for version, content in (("1.0.0", b"weights"), ("1.3.0", b"3")):
+        hint = f".modelctl/contents/{hashlib.sha256(content).hexdigest()}"
+        overwrite(store, hint, f"tiny/{version}/model.safetensors".encode())
     body = json.loads(gc(registry, store, "--yes", "--json", "--reason", "disk").stdout)
     assert [item["release"] for item in body["releases"] if item["goes"]] == ["tiny@1.0.0", "tiny@1.1.0"]
     assert len(body["commits"]) == 2
-    assert sorted(store.sizes("")) == sorted(
+    assert list(store.sizes(".modelctl/contents/")) == [hint]
+    assert sorted(store.sizes("").keys() - {hint}) == sorted(
         key
         for version in ("1.2.0", "1.3.0")
         for key in (

@@ -79,11 +79,24 @@ def gc(
             for item in going:
                 commits.append(retire(root, item.release, reason=reason, now=now))
                 progress.note(f"retired {item.release.id} (commit {commits[-1][:12]})")
-            remove(store, [*left, *(held[item.release.id] for item in going if item.release.id in held)], progress)
+            gone = [*left, *(held[item.release.id] for item in going if item.release.id in held)]
+            remove(store, gone, progress, contents=_contents(root, gone))
     if as_json:
         click.echo(json.dumps(_as_plain(judged, left, strange, commits, done=yes), indent=2, ensure_ascii=False))
         return
     _tell(judged, left, strange, commits, done=yes)
+
+
+def _contents(root: Path, gone: list[Held]) -> dict[str, list[str]]:
+    """The sha256s of the files of those releases that have a record."""
+    from modelctl.model.release import release_folder
+    from modelctl.registry.records import RECORD_FILE, load_record
+
+    return {
+        item.id: [file.sha256 for file in load_record(root, item.name, item.version).served.files]
+        for item in gone
+        if (release_folder(root, item.name, item.version) / RECORD_FILE).is_file()
+    }
 
 
 def _tell(judged: list[Judged], left: list[Held], strange: list[str], commits: list[str], *, done: bool) -> None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from modelctl.model.release import NAME_PATTERN, VERSION_PATTERN
 from modelctl.progress import Progress
-from modelctl.registry.manifest import MANIFESTS, attestation_key, manifest_key
+from modelctl.registry.contents import CONTENTS
+from modelctl.registry.manifest import MANIFESTS, attestation_key, manifest_key, object_prefix
 from modelctl.registry.store import ObjectStore
 
 WORKERS = 8
@@ -81,8 +82,13 @@ def held_in(store: ObjectStore) -> Mapping[str, Held]:
     }
 
 
-def remove(store: ObjectStore, held: Iterable[Held], progress: Progress) -> int:
-    """Take releases out of the bucket; returns the bytes of their files. Raises `StoreError`."""
+def remove(
+    store: ObjectStore, held: Iterable[Held], progress: Progress, *, contents: Mapping[str, Iterable[str]]
+) -> int:
+    """Take releases out of the bucket; returns the bytes of their files. Raises `StoreError`.
+
+    `contents`: the sha256s of a release's files, where they are known, whose hints are then removed too.
+    """
     items = list(held)
     with progress.task("remove", total=sum(len(item.keys) for item in items), unit="files") as task:
         for item in items:
@@ -92,4 +98,14 @@ def remove(store: ObjectStore, held: Iterable[Held], progress: Progress) -> int:
             with ThreadPoolExecutor(WORKERS) as pool:
                 for _ in pool.map(store.remove, item.keys):
                     task.advance()
+                hints = [CONTENTS + sha256 for sha256 in contents.get(item.id, ())]
+                for _ in pool.map(lambda hint, item=item: _forget(store, hint, item), hints):
+                    pass
     return sum(item.size_bytes for item in items)
+
+
+def _forget(store: ObjectStore, hint: str, item: Held) -> None:
+    """Remove the hint that a file's bytes are to be had from a release, when it names this one."""
+    named = store.read(hint)
+    if named is not None and named.startswith(object_prefix(item.name, item.version).encode()):
+        store.remove(hint)
