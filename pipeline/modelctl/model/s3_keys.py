@@ -126,10 +126,8 @@ def _aws_profile(name: str, environ: Mapping[str, str], *, origin: str, strict: 
     sections = _aws_sections(environ)
     where = f"profile {name} of {' and '.join(str(path) for path in _aws_files(environ))}"
     if name not in sections:
-        known = ", ".join(sorted(sections)) or "none"
-        raise InputError(
-            f"{origin}: no {where}", remedy=f"there are: {known}; aws configure --profile {name} makes one"
-        )
+        known = f"there are: {', '.join(sorted(sections))}; " if sections else ""
+        raise InputError(f"{origin}: no {where}", remedy=f"{known}aws configure --profile {name} makes it")
     values = sections[name]
     names = ("aws_access_key_id", "aws_secret_access_key")
     if not all(values.get(half) for half in names) and strict:
