@@ -74,6 +74,7 @@ def test_a_model_that_writes_no_text_is_refused(root: Path) -> None:
         prepare(order(root), Notes())
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_what_it_would_take_and_makes_nothing(root: Path) -> None:
     done = modelctl(
         "quantize", "model", "out", "--group-size", "32", "--dry-run", "--json", "--policy", "demo", cwd=root
