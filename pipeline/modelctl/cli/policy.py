@@ -95,7 +95,9 @@ def explain(name: str | None, policy_ref: str | None, defaults: bool, meanings: 
     from modelctl.cli.output import console
 
     heads = ("value", "", "from", *(("meaning",) if meanings else ()))
-    table = Table(*heads, box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in heads:
+        table.add_column(head, overflow="fold")  # nothing of a place is cut off, however narrow the terminal
     for item in rows:
         place = f"{_short(item.file, workspace.root)}:{item.line}" if item.file else "default"
         shown = json.dumps(item.value, ensure_ascii=False)
@@ -115,5 +117,9 @@ def _load(workspace: Workspace, name: str | None, ref: str | None) -> LoadedPoli
 
 
 def _short(file: str, root: Path) -> str:
-    file = file.partition(" at ")[0]  # the commit stands above the table
-    return str(Path(file).relative_to(root)) if Path(file).is_relative_to(root) else file
+    from modelctl.admission.policy_files import built_in_folder
+
+    path = Path(file.partition(" at ")[0])  # the commit stands above the table
+    if path.parent == built_in_folder():
+        return f"modelctl:{path.name}"
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
