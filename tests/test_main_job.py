@@ -83,7 +83,7 @@ def test_from_a_proposal_to_a_canary_and_back(registry: Path, tmp_path: Path) ->
     assert report["verdict"] == "admitted"
     assert not report["partial"]
     outcomes = {check["id"]: check["outcome"] for check in report["checks"]}
-    assert outcomes == dict.fromkeys(CHECK_IDS, "passed") | {"quantization": "skipped"}
+    assert outcomes == dict.fromkeys((*CHECK_IDS, "policy"), "passed") | {"quantization": "skipped"}
     for check in report["checks"]:
         assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", item["name"]) for item in check["measurements"])
     served = report["model"]["served_digest"]
