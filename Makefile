@@ -29,7 +29,7 @@ test: setup ## every test, with real services and then a real engine that has th
 test-long: setup ## the real model quantised and asked at length; tens of minutes on two cores
 	$(BIN)/python -m pytest -m long -o timeout=14400
 
-test-fast: ## tests without services, engine or long work; under a minute
+test-fast: ## tests without services, engine or long work; a minute or two
 	@$(SETUP) core
 	$(BIN)/python -m pytest -q --numprocesses=$$(( 2 * $$(nproc) )) --dist=loadfile --no-loadscope-reorder -m "not services and not engine and not slow and not long"
 
