@@ -12,7 +12,7 @@ from typing import Literal
 
 from modelctl.rollout.environment import Environment
 from modelctl.rollout.labels import labels
-from modelctl.rollout.manifest import NAME_LABEL, Json, Manifest
+from modelctl.rollout.manifest import Json, Manifest, series_of
 
 Severity = Literal["P0", "P1", "P2"]
 WINDOW = "[10m]"
@@ -38,7 +38,7 @@ class Alert:
 def alerts(environment: Environment, name: str, *, gpus: int) -> tuple[Alert, ...]:
     """All alerts of one model in one environment; those on GPUs only where a replica has one."""
     limits, canary = environment.alerts, environment.canary.limits
-    engine = f'namespace="{environment.namespace}",{NAME_LABEL.replace(".", "_").replace("/", "_")}="{name}"'
+    engine = series_of(environment.namespace, name)
     requests = f'{engine},handler=~"/v1/.*"'
     finished = f"sum(increase(vllm:e2e_request_latency_seconds_count{{{engine}}}{WINDOW}))"
     enough = f"and on() ({finished} >= {ENOUGH})"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from modelctl.rollout.environment import Environment
-from modelctl.rollout.manifest import HASH_LABEL, Json, Manifest
+from modelctl.rollout.manifest import HASH_LABEL, Json, Manifest, series_label
 
 KNOWN = "len(result) > 0 && !isNaN(result[0])"
 STALL_S = 120
@@ -120,7 +120,7 @@ def _metric(environment: Environment, measurement: Measurement) -> Manifest:
 
 
 def _matchers(environment: Environment, argument: str) -> str:
-    label = HASH_LABEL.replace("-", "_")
+    label = series_label(HASH_LABEL)
     return f'namespace="{environment.namespace}",{label}="{{{{args.{argument}}}}}"'
 
 

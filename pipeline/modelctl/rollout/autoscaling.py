@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from modelctl.rollout.environment import Environment
 from modelctl.rollout.labels import labels
-from modelctl.rollout.manifest import NAME_LABEL, Manifest
+from modelctl.rollout.manifest import Manifest, series_of
 
 POLLING_S = 15
 DOWN_WINDOW_S = 900
@@ -23,7 +23,7 @@ def scaled_object(environment: Environment, name: str) -> Manifest | None:
     scaling = environment.autoscaling
     if scaling is None:
         return None
-    engine = f'namespace="{environment.namespace}",{NAME_LABEL.replace(".", "_").replace("/", "_")}="{name}"'
+    engine = series_of(environment.namespace, name)
     in_flight = " + ".join(f"sum(vllm:num_requests_{state}{{{engine}}})" for state in ("waiting", "running"))
     return {
         "apiVersion": "keda.sh/v1alpha1",

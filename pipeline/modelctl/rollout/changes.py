@@ -12,6 +12,7 @@ from modelctl.documents import read_text
 from modelctl.errors import InputError
 from modelctl.files import write_whole
 from modelctl.git import Git
+from modelctl.rollout.words import REASON_TRAILER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +59,17 @@ def require_clean(git: Git, *paths: Path) -> None:
             f"{listed}: changed and not committed, and this command would write there",
             remedy="commit or restore those files, then run the same command again",
         )
+
+
+def one_line(reason: str | None) -> str:
+    """A reason on one line, so that it can't forge a trailer of its own; "" when there is none."""
+    return " ".join((reason or "").split())
+
+
+def reason_trailer(reason: str | None) -> Mapping[str, str]:
+    """Why, as a trailer; none without a reason."""
+    words = one_line(reason)
+    return {REASON_TRAILER: words} if words else {}
 
 
 def commit_changes(

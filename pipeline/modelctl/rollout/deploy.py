@@ -18,14 +18,14 @@ from modelctl.model.release import load_release, parse_release_id, release_folde
 from modelctl.registry.records import REPORT_FILE, Record, load_record
 from modelctl.registry.retired import refuse_retired
 from modelctl.rollout.canary import Share
-from modelctl.rollout.changes import Change, changes_to, commit_changes, current, require_clean
+from modelctl.rollout.changes import Change, changes_to, commit_changes, current, reason_trailer, require_clean
 from modelctl.rollout.environment import environments_folder, load_environment
 from modelctl.rollout.manifest import ServedRelease
 from modelctl.rollout.past import still_promoted
 from modelctl.rollout.published import PUBLISHED_FILE, with_release
 from modelctl.rollout.render import FILES, render
 from modelctl.rollout.upstream import require_current
-from modelctl.rollout.words import DIGEST_TRAILER, ENVIRONMENT_TRAILER, REASON_TRAILER, RELEASE_TRAILER, ROLLOUT_FILE
+from modelctl.rollout.words import DIGEST_TRAILER, ENVIRONMENT_TRAILER, RELEASE_TRAILER, ROLLOUT_FILE
 
 FIRST_NOTE = (
     "first deployment here: Argo Rollouts has no stable release to compare with, so it skips the canary steps and "
@@ -155,11 +155,9 @@ def _refuse_strangers(target: Path) -> None:
 
 
 def _trailers(release: ServedRelease, environment: str, reason: str | None) -> Mapping[str, str]:
-    trailers = {
+    return {
         RELEASE_TRAILER: release.id,
         DIGEST_TRAILER: release.tree_digest,
         ENVIRONMENT_TRAILER: environment,
+        **reason_trailer(reason),
     }
-    # One line, so that a reason can't forge a trailer of its own.
-    words = " ".join((reason or "").split())
-    return {**trailers, REASON_TRAILER: words} if words else trailers

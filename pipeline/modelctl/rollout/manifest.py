@@ -57,6 +57,16 @@ class ServedRelease:
         return {RELEASE_ANNOTATION: self.id, DIGEST_ANNOTATION: self.tree_digest}
 
 
+def series_label(label: str) -> str:
+    """A pod's label as Prometheus has it on the pod's series."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", label)
+
+
+def series_of(namespace: str, name: str) -> str:
+    """The matchers of all series of a model's engines, without braces."""
+    return f'namespace="{namespace}",{series_label(NAME_LABEL)}="{name}"'
+
+
 def resource_name(name: str) -> str:
     """A model's name as a Service may carry it: at most 56 characters, a letter first, no dots.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modelctl.errors import InputError
 from modelctl.git import Git
-from modelctl.rollout.standing import ENVIRONMENTS, Standing, named_in
+from modelctl.rollout.standing import ENVIRONMENTS, Standing, is_promoted, named_in
 from modelctl.rollout.words import (
     ABORTED_TRAILER,
     ENVIRONMENT_TRAILER,
@@ -72,9 +72,8 @@ def with_promotion(manifest: str, release: str) -> str:
 
 def still_promoted(rendered: str, there: str | None) -> str:
     """A newly rendered Rollout's text, which keeps the mark when what is there has it for the same release."""
-    marked = re.search(rf"^ +{re.escape(PROMOTED_ANNOTATION)}: (\S+)$", there or "", re.MULTILINE)
     named = named_in(rendered)
-    return with_promotion(rendered, marked[1]) if marked and named and named[0] == marked[1] else rendered
+    return with_promotion(rendered, named[0]) if named and is_promoted(there or "", named[0]) else rendered
 
 
 def _last_words(git: Git, environment: str) -> Mapping[str, str]:

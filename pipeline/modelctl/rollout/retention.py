@@ -20,9 +20,10 @@ from modelctl.model.release import Metadata, release_folder
 from modelctl.registry.retired import RETIRED_FILE, RETIRED_TRAILER, Retired
 from modelctl.registry.summary import Summary, summaries
 from modelctl.registry.versions import version_order
+from modelctl.rollout.changes import one_line, reason_trailer
 from modelctl.rollout.published import PUBLISHED_FILE, without_release
 from modelctl.rollout.standing import ENVIRONMENTS, served_anywhere
-from modelctl.rollout.words import DIGEST_TRAILER, REASON_TRAILER
+from modelctl.rollout.words import DIGEST_TRAILER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,12 +108,11 @@ def retire(root: Path, release: Summary, *, reason: str, now: datetime.datetime)
         )
     if release.tree_digest is None:
         raise AssertionError("a published release has a digest")
-    words = " ".join(reason.split())  # one line, so that a reason can't forge a trailer of its own
     file = Retired(
         metadata=Metadata(name=release.name, version=release.version),
         tree_digest=release.tree_digest,
         retired_at=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        reason=words,
+        reason=one_line(reason),
     )
     write_whole(folder / RETIRED_FILE, file.to_yaml())
     if allowed.exists():
@@ -124,7 +124,7 @@ def retire(root: Path, release: Summary, *, reason: str, now: datetime.datetime)
         paths,
         f"Retire {release.id}",
         body="Its bytes are given up; its record stays.",
-        trailers={RETIRED_TRAILER: release.id, DIGEST_TRAILER: release.tree_digest, REASON_TRAILER: words},
+        trailers={RETIRED_TRAILER: release.id, DIGEST_TRAILER: release.tree_digest, **reason_trailer(reason)},
     )
     if commit is None:
         raise InputError(f"git has nothing to commit in {folder}", remedy=f"git check-ignore -v {folder}")

@@ -93,7 +93,7 @@ def standings(root: Path) -> tuple[Standing, ...]:
                 deployed=release,
                 digest=digest,
                 before=promoted[-1].release if promoted else None,
-                promoted=_is_promoted(text, release),
+                promoted=is_promoted(text, release),
             )
         )
     return tuple(found)
@@ -161,7 +161,8 @@ def _within_reach(last: _Named, back: Sequence[_Named]) -> int:
     return len(back) if promoted is None else promoted
 
 
-def _is_promoted(manifest: str, release: str) -> bool:
+def is_promoted(manifest: str, release: str) -> bool:
+    """Whether a Rollout manifest carries the mark that its release is the stable one."""
     return _PROMOTED.findall(manifest) == [release]
 
 
@@ -205,7 +206,7 @@ def _history(root: Path, ref: str = "HEAD") -> Mapping[tuple[str, str], Sequence
         if named is None:
             continue
         releases = past.setdefault(place, [])
-        promoted = _is_promoted(text, named[0])
+        promoted = is_promoted(text, named[0])
         if releases and releases[-1].release == named[0]:
             promoted = releases.pop().promoted or promoted
         releases.append(_Named(release=named[0], promoted=promoted))

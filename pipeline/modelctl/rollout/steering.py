@@ -16,7 +16,7 @@ from modelctl.errors import InputError, RefusedError
 from modelctl.git import Git
 from modelctl.model.release import parse_release_id
 from modelctl.registry.records import load_record
-from modelctl.rollout.changes import Change, changes_to, commit_changes, current, require_clean
+from modelctl.rollout.changes import Change, changes_to, commit_changes, current, reason_trailer, require_clean
 from modelctl.rollout.environment import environments_folder, load_environment
 from modelctl.rollout.past import deployments_of, with_promotion
 from modelctl.rollout.published import PUBLISHED_FILE, parse_published
@@ -27,7 +27,6 @@ from modelctl.rollout.words import (
     DIGEST_TRAILER,
     ENVIRONMENT_TRAILER,
     PROMOTED_TRAILER,
-    REASON_TRAILER,
     RELEASE_TRAILER,
     ROLLED_BACK_TRAILER,
     ROLLOUT_FILE,
@@ -248,8 +247,7 @@ class _Place:
         }
         if left is not None and verb != "promote":
             trailers[ABORTED_TRAILER if verb == "abort" else ROLLED_BACK_TRAILER] = left
-        words = " ".join((self.order.reason or "").split())  # one line: a reason can't forge a trailer of its own
-        return {**trailers, REASON_TRAILER: words} if words else trailers
+        return {**trailers, **reason_trailer(self.order.reason)}
 
 
 def _subject(verb: Verb, release: str, left: str | None, environment: str) -> str:
