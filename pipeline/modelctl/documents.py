@@ -8,6 +8,7 @@ errors. Every document class derives from `Document`.
 from __future__ import annotations
 
 import difflib
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -72,6 +73,18 @@ def parse_yaml(text: str, *, origin: str) -> Any:
         raise InputError(f"{origin}{where}: {problem}", remedy="mend the YAML at that line") from error
     except (YAMLError, ValueError, RecursionError) as error:
         raise InputError(f"{origin}: not YAML: {error}", remedy="mend the file") from error
+
+
+def write_yaml(value: object) -> str:
+    """A plain value as YAML: block style, keys in their order, long texts on one line."""
+    from ruamel.yaml import YAML
+
+    writer = YAML()
+    writer.default_flow_style = False
+    writer.width = 4096
+    stream = io.StringIO()
+    writer.dump(value, stream)
+    return stream.getvalue()
 
 
 def read_text(path: Path) -> str:

@@ -6,14 +6,13 @@ kept is bounded in number and length and printable, and nothing of it is ever a 
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from modelctl.documents import Document
+from modelctl.documents import Document, write_yaml
 from modelctl.errors import InputError
 from modelctl.model.card import read_card
 from modelctl.model.tree import Tree
@@ -44,15 +43,8 @@ class Card(Document):
 
     def to_yaml(self) -> str:
         """The file's text: keys in the order of the class, without what is empty."""
-        from ruamel.yaml import YAML
-
-        writer = YAML()
-        writer.default_flow_style = False
-        writer.width = 4096
-        stream = io.StringIO()
         values = self.model_dump(mode="json", by_alias=True)
-        writer.dump({key: value for key, value in values.items() if value not in (None, [])}, stream)
-        return stream.getvalue()
+        return write_yaml({key: value for key, value in values.items() if value not in (None, [])})
 
 
 def extract_card(tree: Tree) -> Card:

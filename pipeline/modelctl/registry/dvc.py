@@ -8,12 +8,11 @@ digest, by which modelctl verifies it (`modelctl admit weights.dvc`, `modelctl v
 from __future__ import annotations
 
 import configparser
-import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from modelctl.documents import read_text
+from modelctl.documents import read_text, write_yaml
 from modelctl.errors import InputError
 from modelctl.files import write_whole
 from modelctl.model.dvc_pointer import folder_md5
@@ -28,14 +27,8 @@ _REMOTE_SECTION = re.compile(r"""'?remote "([^"]+)"'?""")
 
 def pointer_text(store: ObjectStore, served: Served, *, release_id: str, remote: str) -> str:
     """The text of the pointer, from a listing of what the bucket holds now. Raises `StoreError`."""
-    from ruamel.yaml import YAML
-
     prefix = served.uri.removeprefix(f"s3://{store.bucket}/") + "/"
     tags = {item.key.removeprefix(prefix): item.etag for item in store.server.listing(store.bucket, prefix)}
-    writer = YAML()
-    writer.default_flow_style = False
-    writer.width = 4096
-    stream = io.StringIO()
     source = {
         "md5": folder_md5({file.path: tags.get(file.path, "") for file in served.files}, tags=True),
         "size": served.size_bytes,
@@ -49,8 +42,7 @@ def pointer_text(store: ObjectStore, served: Served, *, release_id: str, remote:
         "outs": [{"hash": "md5", "path": OUTPUT}],
         "meta": {"modelctl": {"release": release_id, "tree_digest": served.tree_digest}},
     }
-    writer.dump(body, stream)
-    return stream.getvalue()
+    return write_yaml(body)
 
 
 def ensure_remote(top: Path, store: ObjectStore) -> tuple[str, tuple[Path, ...]]:

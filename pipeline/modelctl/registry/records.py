@@ -6,13 +6,12 @@ and with their folder.
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from modelctl.documents import Document, load_document
+from modelctl.documents import Document, load_document, write_yaml
 from modelctl.errors import InputError
 from modelctl.model.release import Metadata, load_release, release_folder
 from modelctl.registry.manifest import Digest, Served, Sha256, Timestamp
@@ -67,14 +66,7 @@ class Record(Document):
 
     def to_yaml(self) -> str:
         """The file's text: keys in the order of the classes."""
-        from ruamel.yaml import YAML
-
-        writer = YAML()
-        writer.default_flow_style = False
-        writer.width = 4096
-        stream = io.StringIO()
-        writer.dump(self.model_dump(mode="json", by_alias=True), stream)
-        return stream.getvalue()
+        return write_yaml(self.model_dump(mode="json", by_alias=True))
 
 
 def load_record(root: Path, name: str, version: str) -> Record:

@@ -5,13 +5,12 @@ The evidence of what was once served is never removed from git. Only the bytes g
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from modelctl.documents import Document, load_document
+from modelctl.documents import Document, load_document, write_yaml
 from modelctl.errors import InputError
 from modelctl.model.release import Metadata, release_folder
 from modelctl.registry.manifest import Digest, Timestamp
@@ -32,14 +31,7 @@ class Retired(Document):
 
     def to_yaml(self) -> str:
         """The file's text."""
-        from ruamel.yaml import YAML
-
-        writer = YAML()
-        writer.default_flow_style = False
-        writer.width = 4096
-        stream = io.StringIO()
-        writer.dump(self.model_dump(mode="json", by_alias=True), stream)
-        return stream.getvalue()
+        return write_yaml(self.model_dump(mode="json", by_alias=True))
 
 
 def retired(root: Path, name: str, version: str) -> Retired | None:
