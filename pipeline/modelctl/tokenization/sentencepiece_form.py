@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from modelctl.tokenization.bounded import Answered, Bounds, Crashed, Exceeded, run_bounded
-from modelctl.tokenization.corpus import corpus
 from modelctl.tokenization.reading import MAX_FILE_BYTES, shown_plain
-from modelctl.tokenization.report import Ledger, around, listed, shown
+from modelctl.tokenization.report import Ledger, listed, shown
+from modelctl.tokenization.same_texts import compare_texts
 from modelctl.tokenization.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -124,30 +124,13 @@ def _compare_texts(
     max_differing_texts: int,
     seen: Ledger,
 ) -> None:
-    from tokenizers import Tokenizer
+    def encode(texts: Sequence[str]) -> list[list[int]]:
+        return [[vocabulary.ids.get(pieces[number], -1) for number in ids] for ids in model.Encode(list(texts))]
 
-    try:
-        fast = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception:  # noqa: BLE001 - the trial of tokenizer.json itself words this
-        return
-    fast.no_truncation()
-    fast.no_padding()
-    texts = [text for group, texts in corpus().items() if group not in _ODD for text in texts]
-    theirs = [[vocabulary.ids.get(pieces[number], -1) for number in ids] for ids in model.Encode(texts)]
-    ours = [one.ids for one in fast.encode_batch_fast(texts, add_special_tokens=False)]
-    unlike = [at for at in range(len(texts)) if theirs[at] != ours[at]]
-    seen.figure("sentencepiece-texts-with-other-ids", len(unlike), of=len(texts), file=name)
-    if not unlike:
-        return
-    at = unlike[0]
-    words = (
-        f"{name} and tokenizer.json give different ids for {len(unlike)} of {len(texts)} texts; {shown(texts[at])}: "
-        f"{around(theirs[at], ours[at])}"
-    )
-    if len(unlike) > max_differing_texts:
-        seen.problem("variants-differ", words, remedy=_CURE, path=name)
-    else:
-        seen.warnings.append(f"{words}; the policy allows {max_differing_texts}")
+    compare_texts(
+        folder, name, encode, without=_ODD, figure="sentencepiece-texts-with-other-ids", cure=_CURE,
+        max_differing_texts=max_differing_texts, seen=seen,
+    )  # fmt: skip
 
 
 def _is_ordinary(model: SentencePieceProcessor, number: int) -> bool:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import base64
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import JsonValue
 
 from modelctl.tokenization.bounded import Answered, Bounds, Crashed, Exceeded, run_bounded
-from modelctl.tokenization.corpus import corpus
 from modelctl.tokenization.reading import MalformedError, json_object, objects, optional_object, whole_number, word
-from modelctl.tokenization.report import Ledger, around, listed, shown
+from modelctl.tokenization.report import Ledger, listed, shown
+from modelctl.tokenization.same_texts import compare_texts
 from modelctl.tokenization.vocabulary import Vocabulary, byte_letters
 
 NAME = "tekken.json"
@@ -150,34 +150,18 @@ def _other_ids(tekken: Tekken, vocabulary: Vocabulary) -> Iterator[str]:
 
 def _compare_texts(folder: Path, tekken: Tekken, max_differing_texts: int, seen: Ledger) -> None:
     import regex
-    from tokenizers import Tokenizer
 
-    try:
-        fast = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception:  # noqa: BLE001 - the trial of tokenizer.json itself words this
-        return
-    fast.no_truncation()
-    fast.no_padding()
-    texts = [text for group, texts in corpus().items() if group != _LONG for text in texts]
-    try:
-        theirs = [tekken.encode(text) for text in texts]
-    except regex.error as error:
-        _unreadable(f"{NAME}: its pattern is no regular expression: {error}", seen)
-        return
-    ours = [one.ids for one in fast.encode_batch_fast(texts, add_special_tokens=False)]
-    unlike = [at for at in range(len(texts)) if theirs[at] != ours[at]]
-    seen.figure("tekken-texts-with-other-ids", len(unlike), of=len(texts), file=NAME)
-    if not unlike:
-        return
-    at = unlike[0]
-    words = (
-        f"{NAME} and tokenizer.json give different ids for {len(unlike)} of {len(texts)} texts; {shown(texts[at])}: "
-        f"{around(theirs[at], ours[at])}"
-    )
-    if len(unlike) > max_differing_texts:
-        seen.problem("variants-differ", words, remedy=_CURE, path=NAME)
-    else:
-        seen.warnings.append(f"{words}; the policy allows {max_differing_texts}")
+    def encode(texts: Sequence[str]) -> list[list[int]] | None:
+        try:
+            return [tekken.encode(text) for text in texts]
+        except regex.error as error:
+            _unreadable(f"{NAME}: its pattern is no regular expression: {error}", seen)
+            return None
+
+    compare_texts(
+        folder, NAME, encode, without=(_LONG,), figure="tekken-texts-with-other-ids", cure=_CURE,
+        max_differing_texts=max_differing_texts, seen=seen,
+    )  # fmt: skip
 
 
 def _unreadable(message: str, ledger: Ledger) -> None:
