@@ -90,12 +90,6 @@ class GgufHeader:
     alignment, tensor, duplicate-tensor, type, shape, size, offset, order, overlap, hole, past-end, padding,
     trailing-bytes, more."""
 
-    @property
-    def architecture(self) -> str | None:
-        """`general.architecture`: llama, qwen3, …"""
-        value = self.metadata.get("general.architecture")
-        return value if isinstance(value, str) else None
-
 
 def read_header(path: Path) -> GgufHeader:
     """Read and judge a file. Never raises for what is in it; an unreadable file is a problem too."""

@@ -68,14 +68,11 @@ class _Resolver:
         if text.startswith(S3_SCHEME):
             return self.s3_prefix(text)
         if text.startswith(HUB_SCHEME):
-            named = _HUB_ID.fullmatch(text.removeprefix(HUB_SCHEME))
-            if named is None:
-                raise InputError(f"'{text}' names no Hub repository", remedy="wanted: hub:ORG/NAME[@COMMIT]")
-            return self.hub(named["id"], named["revision"] or DEFAULT_REVISION)
+            return self.hub(*hub_name(text))
         location = self.base / Path(text).expanduser()
-        named = _HUB_ID.fullmatch(text)
+        reads_as_id = _HUB_ID.fullmatch(text) is not None
         if location.is_dir():
-            if named:
+            if reads_as_id:
                 self.progress.note(
                     f"'{text}' is a folder here and could be a Hub id: the folder is taken; "
                     f"{HUB_SCHEME}{text} names the repository at the Hub"
@@ -88,8 +85,8 @@ class _Resolver:
                 f"'{text}' is a file, wanted a model repository's folder",
                 remedy=f"modelctl admit {location.parent}" if location.suffix in (".json", *WEIGHT_SUFFIXES) else None,
             )
-        if named:
-            return self.hub(named["id"], named["revision"] or DEFAULT_REVISION)
+        if reads_as_id:
+            return self.hub(*hub_name(text))
         raise InputError(
             f"'{text}' is neither a folder on this disk nor a Hub id",
             remedy=_suggestion(location)
@@ -232,19 +229,17 @@ def hub_name(text: str) -> tuple[str, str]:
     """Repository and revision of `[hub:]ORG/NAME[@REVISION]`. Raises `InputError`."""
     named = _HUB_ID.fullmatch(text.removeprefix(HUB_SCHEME))
     if named is None:
-        raise InputError(
-            f"'{text}' is neither a folder here nor a Hub id", remedy="wanted: a folder or ORG/NAME[@COMMIT]"
-        )
+        what = "names no Hub repository" if text.startswith(HUB_SCHEME) else "is neither a folder here nor a Hub id"
+        raise InputError(f"'{text}' {what}", remedy="wanted: a folder or [hub:]ORG/NAME[@COMMIT]")
     return named["id"], named["revision"] or DEFAULT_REVISION
 
 
 def _parse_upstream(text: str) -> tuple[str, str]:
-    named = _HUB_ID.fullmatch(text.removeprefix(HUB_SCHEME))
-    if named is None or named["revision"] is None:
+    if "@" not in text or not _HUB_ID.fullmatch(text.removeprefix(HUB_SCHEME)):
         raise InputError(
             f"--upstream: found '{text}', wanted ORG/NAME@COMMIT", remedy="name the commit to compare with"
         )
-    return named["id"], named["revision"]
+    return hub_name(text)
 
 
 def _suggestion(location: Path) -> str | None:
