@@ -41,6 +41,7 @@ class PullRequest:
     """A bare repository with a pull request, and the gate job's checkout of its base."""
 
     def __init__(self, folder: Path, **changes: str) -> None:
+        self.environment: dict[str, str] = {}
         work = git_repository(folder / "work")
         self.base = commit_file(work, "policies/production.yaml", POLICY)
         for path, text in {FILE: RELEASE, **changes}.items():
@@ -50,7 +51,6 @@ class PullRequest:
         self._git("-C", str(self.bare), "update-ref", "refs/pull/7/head", self.head)
         self._git("-C", str(self.bare), "update-ref", "refs/heads/main", self.base)
         self._git("clone", "--quiet", "--branch", "main", str(self.bare), str(self.clone))
-        (self.clone / ".venv").symlink_to(Path(sys.prefix))
         self.run("Take registry/ and nothing else from the pull request")
         self.policy = load_policy("production", self.clone)
         self.work = work.root
@@ -62,8 +62,11 @@ class PullRequest:
     def run(self, step: str) -> subprocess.CompletedProcess[str]:
         """One step of the job, as the runner runs it."""
         environment = {
-            "PATH": os.environ["PATH"], "HOME": str(self.clone), "NUMBER": "7", "BASE": self.base, "HEAD": self.head,
-            "POLICY": "production", "RELEASES": json.dumps([FILE]), "GITHUB_STEP_SUMMARY": str(self.clone / "summary"),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(self.clone), "NUMBER": "7",
+            "BASE": self.base, "HEAD": self.head, "POLICY": "production",
+            "EVIDENCE": "", "ACCESS_KEY": "", "SECRET_KEY": "",
+            "MATRIX": json.dumps({"include": [{"release": "tiny@1.0.0", "file": FILE, "change": "added"}]}),
+            "GITHUB_STEP_SUMMARY": str(self.clone / "summary"), **self.environment,
         }  # fmt: skip
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script("admit.yml", "gate", step)]
         return subprocess.run(command, cwd=self.clone, env=environment, check=False, capture_output=True, text=True)
