@@ -113,6 +113,10 @@ class Git:
         """Whether git knows a file."""
         return bool(self.run("ls-files", "--", str(path), check=False).strip())
 
+    def ignores(self, path: Path) -> bool:
+        """Whether git leaves a file or folder out: it is ignored, and nothing of it is tracked."""
+        return bool(self.run("check-ignore", "--", str(path), check=False).strip()) and not self.tracks(path)
+
     def _signs(self) -> bool:
         """Whether the person's git signs tags, or at least commits: whoever signs those wants release tags signed."""
         options = ("tag.gpgSign", "tag.forceSignAnnotated", "commit.gpgSign")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,17 @@ def test_built_in_policies_inside_the_working_tree_do_not_count(root: Path, monk
     monkeypatch.setattr(policy_files, "built_in_folder", lambda: root / "policies")
     with pytest.raises(InputError, match="no policy 'production'"):
         load_rulebook(load_workspace(root, environ={}), ref="main")
+
+
+def test_those_of_an_ignored_environment_in_it_do(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = root / ".venv" / "lib" / "policies"
+    shutil.copytree(policy_files.built_in_folder(), installed)
+    (root / ".gitignore").write_text(".venv/\n")
+    monkeypatch.setattr(policy_files, "built_in_folder", lambda: installed)
+    assert load_rulebook(load_workspace(root, environ={}), option="production", ref="main").policy.name == "production"
+    git_repository(root).run("add", "--force", ".venv")
+    with pytest.raises(InputError, match="no policy 'production'"):
+        load_rulebook(load_workspace(root, environ={}), option="production", ref="main")
 
 
 def test_a_file_is_named_from_where_one_stands_and_in_a_commit_from_the_root(

@@ -1,7 +1,8 @@
 """Where policies, waivers and signers are read from: the working tree, or a commit that a pull request can't touch.
 
 Both give text by its path in the registry repository. With a commit nothing of the working tree counts: not its
-policies, and not the built-in ones either where the program itself lies in that working tree.
+policies, and not the built-in ones either where the program itself lies in that working tree. An environment that git
+ignores (`.venv`) is no part of it: nothing of a pull request gets there.
 """
 
 from __future__ import annotations
@@ -128,7 +129,8 @@ class CommitFiles:
     def built_in(self) -> Path | None:
         """See `RuleFiles`."""
         folder = built_in_folder()
-        return None if folder.resolve().is_relative_to(self._git.root.resolve()) else folder
+        inside = folder.resolve().is_relative_to(self._git.root.resolve())
+        return None if inside and not self._git.ignores(folder.resolve()) else folder
 
 
 def rule_files(root: Path, ref: str | None) -> RuleFiles:
