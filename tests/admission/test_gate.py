@@ -141,6 +141,8 @@ OTHER = "sha256:" + "cd" * 32
         (_parameter("concurrency", "seed", None), "seed not said, the policy asks exactly 0"),
         (_parameter("quantization", "questions", 100), "questions 100, the policy asks at least 1400"),
         (_parameter("quantization", "tasks", "easy"), 'tasks "easy", the policy asks exactly'),
+        (_parameter("quantization", "batch_size", 1), "batch_size 1, the policy asks exactly 32"),
+        (_limit("quantization", "dtype", "float16"), 'quantization.dtype was "float16", the policy asks "auto"'),
         (_limit("concurrency", "streams", 4), "concurrency.streams was 4, the policy asks 100"),
         (lambda p: p.change_check("concurrency", limits={}), "does not say which limits it was run under"),
         (lambda p: p.change_check("concurrency", measurements=()), "found nothing without the figure 'requests'"),
@@ -165,6 +167,18 @@ def test_fewer_questions_than_asked_for_count_when_the_tasks_hold_no_more(propos
     _parameter("quantization", "questions", 1100)(proposal)
     proposal.change_check("quantization", warnings=("mmlu holds 1100 questions, fewer than the 1400 asked for",))
     assert proposal.gate().report.verdict == "admitted"
+
+
+def test_accuracy_counts_only_in_the_type_that_the_policy_demands(proposal: Proposal) -> None:
+    _parameter("quantization", "dtype", "float32")(proposal)
+    assert proposal.gate().report.verdict == "admitted", "auto leaves it to the machine"
+    proposal.again(policy=POLICY.replace("preferred", "preferred, checks: {quantization: {dtype: bfloat16}}"))
+    assert proposal.gate().report.verdict == "admitted"
+    for measured in ("float32", None):
+        _parameter("quantization", "dtype", measured)(proposal)
+        report = proposal.gate().report
+        assert report.verdict == "refused"
+        assert 'the policy asks exactly "bfloat16"' in report.reasons[0]
 
 
 def test_evidence_of_another_policy_is_refused(proposal: Proposal) -> None:

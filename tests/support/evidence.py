@@ -18,7 +18,7 @@ CPU = ("integrity", "malware", "code", "tokenizer")
 GPU = ("quantization", "long-context", "concurrency")
 FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
     "code": ("python-files", ("severity", "confidence")),
-    "quantization": ("accuracy-drop", ("questions", "confidence", "tasks", "seed", "fewshot")),
+    "quantization": ("accuracy-drop", ("questions", "confidence", "tasks", "seed", "fewshot", "dtype", "batch_size")),
     "long-context": ("longest-answered", ("prompts_per_length", "answer_tokens", "seed")),
     "concurrency": ("requests", ("streams", "duration_s", "prompt_tokens", "answer_tokens", "seed")),
 }
