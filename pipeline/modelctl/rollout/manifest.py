@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
@@ -83,33 +83,41 @@ def resource_name(name: str) -> str:
 
 def dump(documents: Sequence[Manifest]) -> str:
     """The documents of one file as YAML text."""
-    return "---\n".join("".join(f"{line}\n" for line in _lines(document)) for document in documents)
+    lines: list[str] = []
+    for document in documents:
+        if lines:
+            lines.append("---")
+        _block(lines, document, "", "")
+    return "\n".join([*lines, ""])
 
 
-def _lines(value: Json) -> Iterator[str]:
-    """The lines of a mapping or sequence that is not empty, from its own first column on."""
-    if isinstance(value, Mapping):
+def _block(lines: list[str], value: Json, first: str, indent: str) -> None:
+    """Append a mapping or sequence that is not empty; its first line begins with `first`, every other with `indent`."""
+    if isinstance(value, dict | Mapping):  # dict is told at once, any other mapping is not
         for key, item in value.items():
-            yield from _entry(f"{_scalar(key)}:", item)
+            _entry(lines, f"{first}{_text(key)}:", item, indent)
+            first = indent
     elif isinstance(value, Sequence):
         for item in value:
             if _is_block(item):
-                first, *rest = _lines(item)
-                yield f"- {first}"
-                yield from (f"  {line}" for line in rest)
+                _block(lines, item, f"{first}- ", f"{indent}  ")
             else:
-                yield from _entry("-", item)
+                _entry(lines, f"{first}-", item, indent)
+            first = indent
 
 
-def _entry(head: str, item: Json) -> Iterator[str]:
-    if _is_block(item):
-        yield head
-        yield from (f"  {line}" for line in _lines(item))
-    elif isinstance(item, str) and _LITERAL.fullmatch(item):
-        yield f"{head} |-"
-        yield from (f"  {line}" for line in item.split("\n"))
+def _entry(lines: list[str], head: str, item: Json, indent: str) -> None:
+    if isinstance(item, str):
+        if "\n" in item and _LITERAL.fullmatch(item):
+            lines.append(f"{head} |-")
+            lines.extend(f"{indent}  {line}" for line in item.split("\n"))
+        else:
+            lines.append(f"{head} {_text(item)}")
+    elif _is_block(item):
+        lines.append(head)
+        _block(lines, item, f"{indent}  ", f"{indent}  ")
     else:
-        yield f"{head} {_scalar(item)}"
+        lines.append(f"{head} {_scalar(item)}")
 
 
 def _is_block(item: Json) -> bool:
@@ -129,7 +137,9 @@ def _scalar(item: Json) -> str:
         return _text(item)
     if isinstance(item, Mapping):
         return "{}"
-    return "[]" if isinstance(item, Sequence) else json.dumps(item)
+    if isinstance(item, Sequence):
+        return "[]"
+    return str(item) if type(item) is int else json.dumps(item)
 
 
 def _quoted(text: str) -> str:

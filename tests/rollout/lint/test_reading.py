@@ -44,3 +44,13 @@ def test_what_hides_or_occupies_is_an_error_with_its_line(text: str, words: str)
     with pytest.raises(InputError) as caught:
         list(documents(text, origin="x.yaml"))
     assert words in caught.value.message
+
+
+def test_a_word_that_its_tag_does_not_fit_is_an_error() -> None:
+    with pytest.raises(InputError, match="not YAML"):
+        list(documents("a: !!bool maybe\n", origin="x.yaml"))
+
+
+@pytest.mark.parametrize("text", ["012", "0o14", "0x1f", "1_000", "-7", "+7", "190:20", "0", "00", "٣", "!!int 9"])
+def test_numbers_are_those_of_yaml_1_1(text: str) -> None:
+    assert list(documents(f"a: {text}\n", origin="x")) == [(1, yaml.safe_load(f"a: {text}\n"))]

@@ -7,12 +7,14 @@ a reader.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache, lru_cache
 from typing import Any
 
 from modelctl.errors import InputError
 
 MAX_NESTING = 64
 _TEXT = "tag:yaml.org,2002:str"
+_WHOLE = "tag:yaml.org,2002:int"
 _COLLECTIONS = ("tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
 
 
@@ -20,9 +22,8 @@ def documents(text: str, *, origin: str) -> Iterator[tuple[int, Any]]:
     """The line (from 1) and the plain value of each document of a file. Raises `InputError` with the line."""
     import yaml
 
-    kind = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        loader = kind(text)
+        loader = _loader()(text)
         while loader.check_node():
             node = loader.get_node()
             if node is not None:
@@ -31,9 +32,34 @@ def documents(text: str, *, origin: str) -> Iterator[tuple[int, Any]]:
         where = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         problem = (error.problem or "not YAML").splitlines()[0]
         raise InputError(f"{origin}{where}: {problem}", remedy="mend the YAML at that line") from error
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, KeyError) as error:  # KeyError: `!!bool maybe`
         words = str(error).splitlines()[0]
         raise InputError(f"{origin}: not YAML: {words}", remedy="mend the file") from error
+
+
+@cache
+def _loader() -> Any:
+    """PyYAML's safe loader on libyaml, which looks up what a plain word is (text, number, truth) once for each word."""
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    plain = base("")
+
+    @lru_cache(maxsize=8192)
+    def tag(kind: Any, value: Any, implicit: Any) -> Any:
+        return plain.resolve(kind, value, implicit)
+
+    class Loader(base):  # type: ignore[misc]
+        def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+            return tag(kind, value, implicit)
+
+        def descend_resolver(self, *_: Any) -> None:
+            """Tags by path, which nobody declares here."""
+
+        def ascend_resolver(self) -> None:
+            """The same."""
+
+    return Loader
 
 
 class _Values:
@@ -47,7 +73,11 @@ class _Values:
     def of(self, node: Any, depth: int) -> Any:
         """The value of a node `depth` levels deep."""
         if node.id == "scalar":
-            return node.value if node.tag == _TEXT else self._loader.construct_object(node)
+            if node.tag == _TEXT:
+                return node.value
+            if node.tag == _WHOLE and node.value.isdecimal() and node.value[0] != "0":
+                return int(node.value)  # nearly all of them
+            return self._loader.construct_object(node)
         if id(node) in self._seen:
             raise self._error(node, "an alias, where values are to be written out")
         if node.tag not in _COLLECTIONS:
