@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and the folder that a registry repository begins at."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ import tempfile
 from pathlib import Path
 
 from modelctl.errors import InputError
+
+SETTINGS_FILE = "modelctl.yaml"
+
+
+def find_root(start: Path) -> Path:
+    """The nearest folder at or above `start` that holds modelctl.yaml or `.git`; `start` itself when there is none."""
+    start = start.resolve()
+    for marker in (SETTINGS_FILE, ".git"):
+        for folder in (start, *start.parents):
+            if (folder / marker).exists():
+                return folder
+    return start
 
 
 def write_whole(path: Path, content: str | bytes, *, mode: int = 0o644) -> None:

@@ -16,8 +16,8 @@ from pydantic import Field
 
 from modelctl.documents import Document, nearest, parse_yaml, read_text, validate
 from modelctl.errors import InputError
+from modelctl.files import SETTINGS_FILE, find_root
 
-FILE_NAME = "modelctl.yaml"
 PREFIX = "MODELCTL_"
 SECRETS = ("store.access_key", "store.secret_key", "store.session_token", "engine.api_key")
 MASK = "********"
@@ -131,19 +131,9 @@ class Workspace:
             known = ", ".join(self.settings.environments)
             raise InputError(
                 "which environment?",
-                remedy=f"add --env with one of: {known}" if known else f"name them in {FILE_NAME}, or add --env",
+                remedy=f"add --env with one of: {known}" if known else f"name them in {SETTINGS_FILE}, or add --env",
             )
         return self.settings.environments[0]
-
-
-def find_root(start: Path) -> Path:
-    """The nearest folder at or above `start` that holds modelctl.yaml or `.git`; `start` itself when there is none."""
-    start = start.resolve()
-    for marker in (FILE_NAME, ".git"):
-        for folder in (start, *start.parents):
-            if (folder / marker).exists():
-                return folder
-    return start
 
 
 def load_workspace(
@@ -154,7 +144,7 @@ def load_workspace(
     Raises `InputError` for an unknown key, a bad value or a secret in the file.
     """
     root = find_root(start)
-    path = root / FILE_NAME
+    path = root / SETTINGS_FILE
     origins: dict[str, str] = {}
     values: dict[str, Any] = {}
     if path.is_file():
@@ -164,7 +154,7 @@ def load_workspace(
             if _get(values, key) is not None:
                 variable = _variable(key)
                 raise InputError(f"{path}: '{key}' is a secret and this file is in git", remedy=f"export {variable}=…")
-        origins = {key: FILE_NAME for key in _leaves(Settings) if _get(values, key) is not None}
+        origins = {key: SETTINGS_FILE for key in _leaves(Settings) if _get(values, key) is not None}
     for key, value in _from_environment(environ).items():
         _set(values, key, value)
         origins[key] = _variable(key)
@@ -172,7 +162,7 @@ def load_workspace(
         if option is not None:
             _set(values, key, option)
             origins[key] = "option"
-    origin = "settings (" + ", ".join(sorted({FILE_NAME, *origins.values()})) + ")"
+    origin = "settings (" + ", ".join(sorted({SETTINGS_FILE, *origins.values()})) + ")"
     settings = validate(values, Settings, origin=origin)
     shown = tuple(
         Origin(key=key, value=_get(settings.model_dump(), key), origin=origins.get(key, "default"))

@@ -18,7 +18,8 @@ from modelctl.admission.signers import SIGNERS_FILE
 from modelctl.admission.waivers import FOLDER, Waivers, load_waivers
 from modelctl.documents import parse_yaml, validate
 from modelctl.errors import InputError
-from modelctl.settings import FILE_NAME, Settings, Workspace
+from modelctl.files import SETTINGS_FILE
+from modelctl.settings import Settings, Workspace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,7 @@ def load_rulebook(
 def default_policy(workspace: Workspace, files: RuleFiles) -> str:
     """The default policy's name, by a variable of this machine or by the settings that lie beside the rules."""
     origin = next(item.origin for item in workspace.origins if item.key == "policy")
-    if isinstance(files, FolderFiles) or origin not in (FILE_NAME, "default"):
+    if isinstance(files, FolderFiles) or origin not in (SETTINGS_FILE, "default"):
         return workspace.settings.policy
     text = files.read(SETTINGS)
     if text is None:

@@ -20,6 +20,7 @@ from modelctl.model.release import (
     load_release,
     parse_release_id,
     release_folder,
+    similar_release,
 )
 from modelctl.model.s3_client import S3Client
 from modelctl.model.sources import Snapshot, resolve_source
@@ -72,7 +73,11 @@ def release_path(release_id: str, root: Path) -> Path:
         )
         raise InputError(
             f"no release {release_id}: {path} does not exist",
-            remedy=f"this registry proposes: {', '.join(known)}" if known else f"write {path} (see README.md)",
+            remedy=f"did you mean {close}?"
+            if (close := similar_release(root, name, version))
+            else f"this registry proposes: {', '.join(known)}"
+            if known
+            else f"write {path} (see README.md)",
         )
     return path
 

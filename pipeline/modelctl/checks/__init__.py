@@ -4,9 +4,10 @@ and the module."""
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from modelctl.checks.base import Check
+if TYPE_CHECKING:
+    from modelctl.checks.base import Check
 
 CHECK_IDS = ("integrity", "malware", "code", "tokenizer", "quantization", "long-context", "concurrency")
 """In the order they run: what reads bytes first, what loads the model last."""

@@ -17,6 +17,9 @@ def changed(base: str, head: str) -> None:
 
     `{"include": [{"release": "name@1.0.0", "file": "registry/…/release.yaml", "change": "added"}]}`; the list is empty
     when there is none. Only git is read. Anything else below registry/ than release files is refused (1).
+
+    \b
+    modelctl changed --base origin/main
     """
     from modelctl.admission.proposed import proposed
     from modelctl.settings import load_workspace

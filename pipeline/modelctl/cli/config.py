@@ -20,6 +20,10 @@ def show(as_json: bool) -> None:
 
     A setting comes from modelctl.yaml at the root of the registry repository, is overridden by its MODELCTL_…
     variable, and that by a command's option.
+
+    \b
+    modelctl config show
+    modelctl config show --json
     """
     from modelctl.settings import load_workspace
 

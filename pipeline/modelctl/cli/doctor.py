@@ -20,6 +20,7 @@ def doctor(as_json: bool, clamd_conf: bool) -> int:
     Exits with 3 when something is missing; a warning is not a lack.
 
     \b
+    modelctl doctor
     modelctl doctor --clamd-conf | sudo tee /etc/clamav/clamd.conf
     """
     from rich.table import Table

@@ -33,6 +33,7 @@ def list_releases(name: str | None, environment: str | None, as_json: bool) -> N
     modelctl list qwen3-4b --json
     modelctl list --env prod
     """
+    from modelctl.model.release import similar_release
     from modelctl.registry.summary import summaries
     from modelctl.rollout.standing import standings
     from modelctl.settings import load_workspace
@@ -50,7 +51,11 @@ def list_releases(name: str | None, environment: str | None, as_json: bool) -> N
     if not found:
         what = f"no release of {name}" if name else "no release"
         where = f"{environment} serves {what}" if environment else f"{what} in {root / 'registry'}"
-        click.echo(f"{where}; propose one in registry/NAME/VERSION/release.yaml", err=True)
+        close = None if name is None or environment else similar_release(root, name)
+        hint = (
+            f"did you mean {close.partition('@')[0]}?" if close else "propose one in registry/NAME/VERSION/release.yaml"
+        )
+        click.echo(f"{where}; {hint}", err=True)
         return
     rows = [("release", "state", "size", "licence", "admitted", "environments"), *(_row(item, roles) for item in found)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

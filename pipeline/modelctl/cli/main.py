@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import errno
 import importlib
-import io
+import os
 import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from modelctl import __version__
+from modelctl.cli.manual import ManualContext, dress
+from modelctl.cli.terminal import is_plain, prepare_streams
 from modelctl.errors import InputError, ModelctlError
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 INTERRUPTED = 130
+COMPLETE = "_MODELCTL_COMPLETE"
+"""The variable by which a shell asks for completions."""
 
 
 class Entry(NamedTuple):
@@ -56,11 +63,14 @@ COMMANDS = {
     "services": Entry("services", "services", "Embedded clamd, S3 server and Prometheus for a laptop."),
     "config": Entry("config", "config", "Settings, and where each comes from."),
     "doctor": Entry("doctor", "doctor", "What this machine has and lacks, and the command that mends it."),
+    "completion": Entry("completion", "completion", "The script by which bash, zsh or fish completes all of this."),
 }
 
 
 class LazyGroup(click.Group):
     """A group that knows its commands' names and summaries without importing them."""
+
+    context_class = ManualContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order of a release's life."""
@@ -74,7 +84,22 @@ class LazyGroup(click.Group):
         command = getattr(importlib.import_module(f"modelctl.cli.{entry.module}"), entry.attribute)
         if not isinstance(command, click.Command):
             raise TypeError(f"{entry.module}.{entry.attribute} is no command")
+        dress(command)
+        if COMPLETE in os.environ:
+            from modelctl.cli.suggestions import suggest
+
+            suggest(command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
+        """The commands that begin so, with their summaries; none is imported for it."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return [
+            CompletionItem(name, help=entry.summary) for name, entry in COMMANDS.items() if name.startswith(incomplete)
+        ]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -96,7 +121,7 @@ class LazyGroup(click.Group):
 
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes of admit: 0 admitted, 1 refused, 2 usage, 3 could not decide, 130 interrupted.",
 )
 @click.version_option(__version__, "--version", prog_name="modelctl")
@@ -116,11 +141,18 @@ def cli() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. Nothing but the exit code escapes."""
     signal.signal(signal.SIGTERM, _on_sigterm)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # an ASCII terminal shows a question mark and not a traceback
+    prepare_streams()
+    if os.environ.get(COMPLETE, "").startswith("bash"):
+        from click.shell_completion import add_completion_class
+
+        from modelctl.cli.completion import Bash
+
+        add_completion_class(Bash)
+    colour = False if is_plain() else None
     try:
-        result = cli.main(args=list(arguments), prog_name="modelctl", standalone_mode=False)
+        result = cli.main(
+            args=list(arguments), prog_name="modelctl", complete_var=COMPLETE, standalone_mode=False, color=colour
+        )
     except click.UsageError as error:
         error.show()
         return InputError.exit_code
@@ -147,7 +179,8 @@ def say(message: str) -> None:
 
 def show_error(error: ModelctlError) -> None:
     """What happened and what to do next, on stderr."""
-    click.echo(click.style("error: ", fg="red", bold=True) + error.message, err=True)
+    head = click.style("error: ", fg="red", bold=True)
+    click.echo(head + error.message, err=True, color=False if is_plain() else None)
     if error.remedy:
         for index, line in enumerate(error.remedy.splitlines()):
             click.echo(("  next: " if index == 0 else "        ") + line, err=True)

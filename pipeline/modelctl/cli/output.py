@@ -19,14 +19,22 @@ if TYPE_CHECKING:
     from modelctl.admission.admit import Admission
     from modelctl.cli.report_files import ReportFiles
 
+PIPE_COLUMNS = 120
+
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that honours NO_COLOR, pipes and narrow terminals; a pipe gets 120 columns."""
+    """A console that honours NO_COLOR, TERM=dumb, pipes and narrow terminals; a pipe gets 120 columns or COLUMNS."""
     from rich.console import Console
 
+    from modelctl.cli.terminal import is_plain
+
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else int(os.environ.get("COLUMNS", "120"))
-    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False, emoji=False, markup=False)
+    columns = os.environ.get("COLUMNS", "")
+    piped = int(columns) if columns.isdecimal() and int(columns) else PIPE_COLUMNS
+    return Console(
+        stderr=stderr, width=None if stream.isatty() else piped, color_system=None if is_plain() else "auto",
+        highlight=False, soft_wrap=False, emoji=False, markup=False,
+    )  # fmt: skip
 
 
 def write_json(target: str, text: str) -> None:

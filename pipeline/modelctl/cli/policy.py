@@ -31,6 +31,10 @@ def show(name: str | None, policy_ref: str | None, as_json: bool) -> None:
     """Print the policy NAME whole: with what it extends, and with every default written out.
 
     NAME is a policy of policies/, one that comes with modelctl, or a file; without it the default policy.
+
+    \b
+    modelctl policy show production
+    modelctl policy show ours --policy-ref origin/main
     """
     from modelctl.admission.policy_text import as_yaml
     from modelctl.settings import load_workspace
@@ -52,6 +56,9 @@ def check(names: tuple[str, ...], policy_ref: str | None) -> int:
 
     Without NAME all policies. Also wrong: a rule that is no CEL, an own check that is not installed here, an expired
     waiver. Exit codes: 0 all is well, 2 something is wrong.
+
+    \b
+    modelctl policy check
     """
     from modelctl.admission.policy_files import rule_files
     from modelctl.admission.policy_text import check as check_rules
@@ -76,7 +83,12 @@ def check(names: tuple[str, ...], policy_ref: str | None) -> int:
 @click.option("--meanings", is_flag=True, help="Also what each value means.")
 @AS_JSON
 def explain(name: str | None, policy_ref: str | None, defaults: bool, meanings: bool, as_json: bool) -> None:
-    """Print each value of the policy NAME and the file and line that it comes from."""
+    """Print each value of the policy NAME and the file and line that it comes from.
+
+    \b
+    modelctl policy explain production --meanings
+    modelctl policy explain ours --no-defaults
+    """
     from modelctl.admission.policy_text import meaning, values
     from modelctl.settings import load_workspace
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from modelctl.cli.terminal import is_dumb
 from modelctl.progress import SILENT, Progress, Task, Unit
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def shown(*, quiet: bool = False) -> Iterator[Progress]:
     """The progress display for the time of a command."""
     if quiet:
         yield SILENT
-    elif not sys.stderr.isatty():
+    elif not sys.stderr.isatty() or is_dumb():
         yield _Lines()
     else:
         from rich.progress import (

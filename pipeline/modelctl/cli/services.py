@@ -31,7 +31,12 @@ def services() -> None:
 @click.argument("names", nargs=-1, type=click.Choice(NAMES))
 @click.option("--target", "targets", multiple=True, metavar="HOST:PORT", help="What Prometheus scrapes; repeatable.")
 def up(names: tuple[str, ...], targets: tuple[str, ...]) -> None:
-    """Start services that do not run yet: clamd and s3, or those that are named."""
+    """Start services that do not run yet: clamd and s3, or those that are named.
+
+    \b
+    modelctl services up
+    modelctl services up prometheus --target 127.0.0.1:8000
+    """
     from modelctl.cli.progress import shown
     from modelctl.services.clamd import fetch_command, private_clamd
     from modelctl.services.process import find, start
@@ -60,7 +65,11 @@ def up(names: tuple[str, ...], targets: tuple[str, ...]) -> None:
 @services.command()
 @click.argument("names", nargs=-1, type=click.Choice(NAMES))
 def down(names: tuple[str, ...]) -> None:
-    """End services: all of them, or those that are named. What they keep on disk stays."""
+    """End services: all of them, or those that are named. What they keep on disk stays.
+
+    \b
+    modelctl services down
+    """
     from modelctl.services.process import stop
 
     folder = _workspace().state / "services"
@@ -72,7 +81,12 @@ def down(names: tuple[str, ...]) -> None:
 @services.command()
 @click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout.")
 def status(as_json: bool) -> None:
-    """Say what runs, where it listens and what it keeps."""
+    """Say what runs, where it listens and what it keeps.
+
+    \b
+    modelctl services status
+    modelctl services status --json
+    """
     from modelctl.services.process import find
 
     folder = _workspace().state / "services"

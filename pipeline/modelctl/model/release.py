@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from modelctl.documents import Document, load_document
+from modelctl.documents import Document, load_document, nearest
 from modelctl.errors import InputError
 
 NAME_PATTERN = r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$"
@@ -174,6 +174,16 @@ class Release(Document):
 def release_folder(registry_root: Path, name: str, version: str) -> Path:
     """The record's folder in a registry repository."""
     return registry_root / "registry" / name / version
+
+
+def similar_release(root: Path, name: str, version: str | None = None) -> str | None:
+    """The release file of a registry repository whose id is nearest to what was typed, as NAME@VERSION, or None."""
+    names = {path.parent.name for path in root.glob("registry/*/*")}
+    close = name if name in names else nearest(name, sorted(names))
+    versions = [path.parent.name for path in root.glob(f"registry/{close}/*/release.yaml")] if close else []
+    if not versions:
+        return None
+    return f"{close}@{(version and nearest(version, versions)) or max(versions)}"
 
 
 def parse_release_id(text: str) -> tuple[str, str]:

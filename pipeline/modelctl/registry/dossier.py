@@ -11,7 +11,7 @@ from modelctl.admission.signers import AllowedSigner
 from modelctl.documents import load_document
 from modelctl.errors import InputError
 from modelctl.git import Git
-from modelctl.model.release import Release, load_release, release_folder
+from modelctl.model.release import Release, load_release, release_folder, similar_release
 from modelctl.registry.card import CARD_FILE, Card
 from modelctl.registry.claims import Claim, claims_in_git
 from modelctl.registry.records import RECORD_FILE, REPORT_FILE, Record, load_record
@@ -52,9 +52,14 @@ def gather(root: Path, name: str, version: str, signers: Sequence[AllowedSigner]
     folder = release_folder(root, name, version)
     if not folder.is_dir():
         there = sorted(path.name for path in folder.parent.iterdir()) if folder.parent.is_dir() else []
+        close = similar_release(root, name, version)
         raise InputError(
             f"there is no {name}@{version} in {root / 'registry'}",
-            remedy=f"of {name} there are: {', '.join(there)}" if there else "modelctl list shows what there is",
+            remedy=f"of {name} there are: {', '.join(there)}"
+            if there
+            else f"did you mean {close}?"
+            if close
+            else "modelctl list shows what there is",
         )
     recorded = (folder / RECORD_FILE).is_file()
     record = load_record(root, name, version) if recorded else None

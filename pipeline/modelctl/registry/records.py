@@ -13,7 +13,7 @@ from pydantic import Field, StringConstraints
 
 from modelctl.documents import Document, load_document, write_yaml
 from modelctl.errors import InputError
-from modelctl.model.release import Metadata, load_release, release_folder
+from modelctl.model.release import Metadata, load_release, release_folder, similar_release
 from modelctl.registry.manifest import Digest, Served, Sha256, Timestamp
 from modelctl.registry.versions import version_order
 
@@ -73,6 +73,9 @@ def load_record(root: Path, name: str, version: str) -> Record:
     """The record of one release of a registry repository. Raises `InputError`: not published, malformed, of another."""
     path = release_folder(root, name, version) / RECORD_FILE
     if not path.is_file():
+        close = similar_release(root, name, version)
+        if close not in (None, f"{name}@{version}"):
+            raise InputError(f"{name}@{version} is not published: no {path}", remedy=f"did you mean {close}?")
         raise InputError(
             f"{name}@{version} is not published: no {path}",
             remedy=f"modelctl list shows what is; modelctl publish {name}@{version} publishes an admitted release",
