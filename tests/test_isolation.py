@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from modelctl.errors import CannotDecideError
-from modelctl.isolation import Child, Sandbox, detect, end, resident_bytes
+from modelctl.isolation import Child, Sandbox, detect
+from modelctl.watching import end, resident_bytes
 
 LIMITS = {"time_limit_s": 60.0, "memory_limit_bytes": 2 << 30}
 

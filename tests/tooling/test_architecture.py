@@ -18,6 +18,7 @@ LAYERS = (
         "field_docs",
         "settings",
         "isolation",
+        "watching",
         "worker",
         "git",
         "files",

@@ -19,7 +19,7 @@ from subprocess import Popen
 from urllib.parse import urlsplit
 
 from modelctl.errors import CannotDecideError, InputError
-from modelctl.isolation import Child, Sandbox, end, resident_bytes
+from modelctl.isolation import Child, Sandbox
 from modelctl.model.release import Serving
 from modelctl.model.tree import Tree
 from modelctl.progress import Progress, Task
@@ -31,6 +31,7 @@ from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.engine_log import blames_machine, last_errors
 from modelctl.serving.named_files import named_files
 from modelctl.settings import Engine
+from modelctl.watching import end, resident_bytes
 
 LOG_NAME = "engine.log"
 _SOCKET_PATH_LIMIT = 107

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
-from modelctl.isolation import resident_bytes
 from modelctl.serving.command import gpu_devices
 from modelctl.serving.endpoint import Endpoint
+from modelctl.watching import resident_bytes
 
 _INTERVAL_S = 0.25
 _WATCHING_SHARE = 0.02
