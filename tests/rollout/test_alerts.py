@@ -50,6 +50,8 @@ HEALTHY: Mapping[str, str] = {
     f"DCGM_FI_DEV_FB_USED{{{GPU}}}": gauge(74_000),
     f"DCGM_FI_DEV_FB_FREE{{{GPU}}}": gauge(7_000),
     f"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{{GPU}}}": gauge(2),
+    f"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS{{{GPU}}}": gauge(1),
+    f"DCGM_FI_DEV_ROW_REMAP_FAILURE{{{GPU}}}": gauge(0),
 }
 FAULTS: Mapping[str, Mapping[str, str]] = {
     "EngineDown": {f"up{{{ENGINE}}}": gauge(0)},
@@ -106,6 +108,15 @@ def firing(folder: Path, series: Mapping[str, str], names: list[str]) -> set[str
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_alert_fires_for_its_fault_and_no_other_does(tmp_path: Path, fault: str) -> None:
     assert firing(tmp_path, {**HEALTHY, **FAULTS[fault]}, NAMES) == {fault}
+
+
+@pytest.mark.parametrize(
+    ("metric", "values"),
+    [("UNCORRECTABLE_REMAPPED_ROWS", f"1x40 2x{MINUTES}"), ("ROW_REMAP_FAILURE", gauge(1))],
+)
+def test_memory_errors_are_seen_with_dcgm_exporters_default_list_too(metric: str, values: str, tmp_path: Path) -> None:
+    series = {key: value for key, value in HEALTHY.items() if "ECC" not in key}
+    assert firing(tmp_path, {**series, f"DCGM_FI_DEV_{metric}{{{GPU}}}": values}, NAMES) == {"GpuEccErrors"}
 
 
 def test_every_alert_has_a_fault_and_a_healthy_engine_fires_none(tmp_path: Path) -> None:

@@ -28,11 +28,18 @@ NETWORK = {
 KINDS: dict[str, tuple[dict[str, Any], int]] = {
     "replicas": ({}, 1),
     "gateway": (
-        {"router": GATEWAY, "network": NETWORK, "replicas": 2, "gpu": {"spare": 8, "product": "NVIDIA-H100-80GB-HBM3"}},
+        {
+            "router": GATEWAY,
+            "network": NETWORK,
+            "replicas": 2,
+            "gpu": {"spare": 8, "product": "NVIDIA-H100-80GB-HBM3"},
+            "model_validation": {"signatures": "model-signatures", "public_key": "model-key"},
+            "tracing": {"endpoint": "http://collector.observability.svc:4317"},
+        },
         4,
     ),
-    "istio": ({"router": ISTIO, "gpu": {"spare": 9}}, 1),
-    "nginx": ({"router": NGINX, "gpu": {"spare": 9}, "autoscaling": SCALING}, 1),
+    "istio": ({"router": ISTIO, "gpu": {"spare": 9}, "weights": "stream"}, 1),
+    "nginx": ({"router": NGINX, "gpu": {"spare": 9}, "autoscaling": SCALING, "dashboards": {}}, 1),
     "cpu": ({"gpu": {"count": 0, "spare": 1}, "replicas": 4, "engine": {"block_size": 128, "memory": "6Gi"}}, 1),
 }
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from modelctl.rollout.flags import engine_arguments
 from modelctl.rollout.render import render, render_manifests
-from modelctl.rollout.workload import engine_arguments
 from tests.support.rollouts import DIGEST, PROJECT, PULLER, a_release, a_serving, an_environment, documents
 
 ENGINE = PROJECT / ".venv-engine" / "bin" / "python"

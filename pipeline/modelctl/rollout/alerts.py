@@ -2,7 +2,8 @@
 
 P0 pages at once, P1 within working hours, P2 is looked at. An alert about a share waits for enough requests; the one
 about absence is the only one that an absent metric fires. Engine metrics are vLLM's, GPU metrics those of NVIDIA's
-dcgm-exporter (FB in MiB; counters of double-bit errors since the driver was loaded), which labels them with the pod.
+dcgm-exporter (FB in MiB; counters since the driver was loaded), which labels them with the pod. Its default list has
+rows that were remapped for errors and leaves the ECC counters out, so the alert on errors asks for both.
 """
 
 from __future__ import annotations
@@ -160,7 +161,11 @@ def _gpu_alerts(environment: Environment, name: str) -> tuple[Alert, ...]:
         Alert(
             name="GpuEccErrors",
             severity="P0",
-            expression=f"sum by (pod, gpu) (increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{{gpu}}}[30m])) > 0",
+            expression=(
+                f"sum by (pod, gpu) (increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{{gpu}}}[30m])) > 0\n"
+                f"or sum by (pod, gpu) (increase(DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS{{{gpu}}}[30m])) > 0\n"
+                f"or max by (pod, gpu) (DCGM_FI_DEV_ROW_REMAP_FAILURE{{{gpu}}}) > 0"
+            ),
             for_s=0,
             summary="GPU {{ $labels.gpu }} of {{ $labels.pod }} had memory errors that it could not correct",
             action="drain the node: answers of this GPU can't be trusted",

@@ -20,6 +20,7 @@ from modelctl.registry.retired import refuse_retired
 from modelctl.rollout.canary import Share
 from modelctl.rollout.changes import Change, changes_to, commit_changes, current, reason_trailer, require_clean
 from modelctl.rollout.environment import environments_folder, load_environment
+from modelctl.rollout.evidence import evidence_of
 from modelctl.rollout.manifest import ServedRelease
 from modelctl.rollout.past import still_promoted
 from modelctl.rollout.published import PUBLISHED_FILE, with_release
@@ -71,14 +72,14 @@ def roll_out(
     root = root.resolve()
     name, version = parse_release_id(release_id)
     environment = load_environment(root, environment_name)
-    release = _published(root, name, version)
+    release, report = _published(root, name, version)
     spec = load_release(release_folder(root, name, version) / "release.yaml").spec
     if spec.base is not None:
         raise InputError(
             f"{release_id} is a LoRA adapter, which no engine serves by itself",
             remedy="roll out its base, with the adapter among the engine's own arguments (--lora-modules)",
         )
-    rendered = render(release, spec.serving, environment)
+    rendered = render(release, spec.serving, environment, evidence_of(report))
 
     target = environments_folder(root) / environment_name / name
     first = not (target / ROLLOUT_FILE).exists()
@@ -112,7 +113,7 @@ def roll_out(
     )
 
 
-def _published(root: Path, name: str, version: str) -> ServedRelease:
+def _published(root: Path, name: str, version: str) -> tuple[ServedRelease, Report]:
     refuse_retired(root, name, version)
     record = load_record(root, name, version)
     folder = release_folder(root, name, version)
@@ -121,17 +122,18 @@ def _published(root: Path, name: str, version: str) -> ServedRelease:
             f"{folder}: has changes that are not committed, so git can't answer for this release",
             remedy=f"git status -- {folder}",
         )
-    _require_admitted(record, folder)
-    return ServedRelease(
+    report = _admitted(record, folder)
+    release = ServedRelease(
         name=name,
         version=version,
         tree_digest=record.served.tree_digest,
         uri=record.served.uri,
         size_bytes=record.served.size_bytes,
     )
+    return release, report
 
 
-def _require_admitted(record: Record, folder: Path) -> None:
+def _admitted(record: Record, folder: Path) -> Report:
     report = Report.from_json(read_text(folder / REPORT_FILE), origin=str(folder / REPORT_FILE))
     if report.verdict != "admitted" or report.partial:
         what = "covers only some of the checks" if report.partial else f"says {report.verdict}"
@@ -143,6 +145,7 @@ def _require_admitted(record: Record, folder: Path) -> None:
             f"{record.id}: admitted was {report.model.served_digest}, the record publishes {record.served.tree_digest}",
             remedy=f"git log -p -- {folder} shows who changed it; modelctl audit {record.id} --verify",
         )
+    return report
 
 
 def _refuse_strangers(target: Path) -> None:

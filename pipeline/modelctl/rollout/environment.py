@@ -125,17 +125,30 @@ class Puller(Document):
         "--digest",
         "{digest}",
     )
-    """`{release}`, `{target}`, `{digest}`, `{uri}` are filled in; it must fail for bytes of another digest."""
+    """`{release}`, `{target}`, `{digest}`, `{uri}`, `{bucket}` are filled in; it must fail for other bytes."""
+
+    check_command: Annotated[tuple[str, ...], Field(min_length=1)] = (
+        "modelctl",
+        "verify",
+        "{release}",
+        "--full",
+        "--from",
+        "{bucket}",
+        "--digest",
+        "{digest}",
+    )
+    """Instead of `command` where weights are streamed; it reads the bucket and must fail for other bytes."""
 
     @model_validator(mode="after")
     def _verifies(self) -> Puller:
-        if not any("{digest}" in word for word in self.command):
-            raise ValueError("'command' must use {digest}: weights that nobody verifies are not served")
-        known = {"release", "target", "digest", "uri"}
-        for word in self.command:
-            for name in re.findall(r"\{(\w*)\}", word):
-                if name not in known:
-                    raise ValueError(f"'command' uses {{{name}}}; known are {', '.join(sorted(known))}")
+        known = {"release", "target", "digest", "uri", "bucket"}
+        for key, command in (("command", self.command), ("check_command", self.check_command)):
+            if not any("{digest}" in word for word in command):
+                raise ValueError(f"'{key}' must use {{digest}}: weights that nobody verifies are not served")
+            for word in command:
+                for name in re.findall(r"\{(\w*)\}", word):
+                    if name not in known:
+                        raise ValueError(f"'{key}' uses {{{name}}}; known are {', '.join(sorted(known))}")
         return self
 
 
@@ -232,6 +245,58 @@ class Network(Document):
     """What else the pods may reach: a Redis, a collector of traces."""
 
 
+class Dashboards(Document):
+    """Grafana dashboards as ConfigMaps with the label `grafana_dashboard: "1"`, which Grafana's sidecar looks for."""
+
+    folder: Annotated[str, StringConstraints(min_length=1, max_length=63)] = "Models"
+    """Grafana's folder for them, as the annotation `grafana_folder`."""
+
+
+class Logs(Document):
+    """What the engines write about requests. Prompts and answers are never written."""
+
+    access: bool = True
+    """A line for each request: address, path, status. None for `/health` and `/metrics`."""
+    requests: bool = False
+    """Also its id and sampling parameters."""
+
+
+class Tracing(Document):
+    """Where the engines send OpenTelemetry traces: times and token counts of each request, no text."""
+
+    endpoint: HttpUrl
+    """A collector of OTLP; `network` lets the engines reach it, when it is a Service of the cluster."""
+    protocol: Literal["grpc", "http/protobuf"] = "grpc"
+
+
+class Identity(Document):
+    """Whose certificate Sigstore has to have signed with."""
+
+    subject: str
+    """As the certificate has it, for example `signer@example.com` or a workflow's URL."""
+    issuer: HttpUrl
+    """The OpenID Connect issuer that vouched for it."""
+
+
+class ModelValidation(Document):
+    """Sigstore's model-validation-operator, where the cluster has it: one more check of the weights, by signature.
+
+    It is injected behind the init container that verifies the digest.
+    """
+
+    signatures: DnsLabel
+    """A ConfigMap; under the key `<name>_<version>.sig` it holds the OpenSSF model signature of a release."""
+    public_key: DnsLabel | None = None
+    """A ConfigMap with the key `public.pem`."""
+    identity: Identity | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> ModelValidation:
+        if (self.public_key is None) == (self.identity is None):
+            raise ValueError("wants either 'public_key' or 'identity'")
+        return self
+
+
 class Environment(Document):
     """One environment."""
 
@@ -247,11 +312,25 @@ class Environment(Document):
     store: EnvironmentStore
     prometheus: Prometheus
     engine: EnvironmentEngine = EnvironmentEngine()
+    weights: Literal["pull", "stream"] = "pull"
+    """`pull`: copied to the node, verified there, then served; `stream`: read from the store by the engine itself
+    (vLLM's `runai_streamer`), after an init container has read and verified the bucket's objects. What was verified is
+    then not the very read that is served: whoever may write to the bucket could change it in between."""
     puller: Puller
+    model_validation: ModelValidation | None = None
     canary: Canary = Canary()
     alerts: Alerts = Alerts()
     autoscaling: Autoscaling | None = None
     network: Network | None = None
+    dashboards: Dashboards | None = None
+    logs: Logs = Logs()
+    tracing: Tracing | None = None
+
+    @model_validator(mode="after")
+    def _streamed(self) -> Environment:
+        if self.weights == "stream" and self.model_validation is not None:
+            raise ValueError("'model_validation' verifies files in the pod, and with weights 'stream' there are none")
+        return self
 
     @model_validator(mode="after")
     def _replicas(self) -> Environment:

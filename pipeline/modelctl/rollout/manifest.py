@@ -30,6 +30,18 @@ _LITERAL = re.compile(r"[!-~][ -~]*(?:\n[ -~]*[!-~])+")
 _AMBIGUOUS = re.compile(r"[-+.\d][-+\d.,_:a-fxotz ]*|[-+]?\.(inf|nan)|y|n|yes|no|on|off|true|false|null|~|=|<<|", re.I)
 
 
+class Commented(str):
+    """A text that is written with a comment behind it; one line each."""
+
+    comment: str
+
+    def __new__(cls, text: str, comment: str) -> Commented:
+        """The text, which compares like any other."""
+        made = super().__new__(cls, text)
+        made.comment = " ".join(comment.split())
+        return made
+
+
 @dataclass(frozen=True, kw_only=True)
 class ServedRelease:
     """A published release as a deployment needs it."""
@@ -112,7 +124,8 @@ def _entry(lines: list[str], head: str, item: Json, indent: str) -> None:
             lines.append(f"{head} |-")
             lines.extend(f"{indent}  {line}" for line in item.split("\n"))
         else:
-            lines.append(f"{head} {_text(item)}")
+            comment = f"  # {item.comment}" if isinstance(item, Commented) else ""
+            lines.append(f"{head} {_text(item)}{comment}")
     elif _is_block(item):
         lines.append(head)
         _block(lines, item, f"{indent}  ", f"{indent}  ")

@@ -44,24 +44,40 @@ def network_policy(environment: Environment, name: str) -> Manifest | None:
                     "ports": [{"protocol": "TCP", "port": "http"}],
                 }
             ],
-            "egress": [dns, _way_to(_store(environment)), *(_way_to(peer) for peer in network.egress)],
+            "egress": [dns, _way_to(_store(environment)), *map(_way_to, (*network.egress, *_traces(environment)))],
         },
     }
 
 
 def _store(environment: Environment) -> Peer:
-    """The store's place: as the environment says, else the namespace in a Service's own name (`minio.minio.svc`)."""
+    """The store's place: as the environment says, else as its address does."""
     network = environment.network
     if network is not None and network.store is not None:
         return network.store
-    address = urlsplit(environment.store.endpoint)
+    return service_of(environment.store.endpoint, "store", "add network.store with a cidr and a port")
+
+
+def _traces(environment: Environment) -> tuple[Peer, ...]:
+    """The collector's place, unless `egress` has its port already."""
+    tracing, network = environment.tracing, environment.network
+    if tracing is None or network is None or urlsplit(tracing.endpoint).port in {peer.port for peer in network.egress}:
+        return ()
+    return (service_of(tracing.endpoint, "collector of traces", "add it to network.egress with its port"),)
+
+
+def service_of(url: str, what: str, remedy: str) -> Peer:
+    """The namespace and port in the address of a Service of the cluster (`http://minio.minio.svc:9000`).
+
+    Raises `InputError` with `remedy` for any other address.
+    """
+    address = urlsplit(url)
     parts = (address.hostname or "").split(".")
     if len(parts) >= 3 and parts[2] == "svc":
         return Peer(namespace=parts[1], port=address.port or (443 if address.scheme == "https" else 80))
     raise InputError(
-        f"environment.yaml: the store {environment.store.endpoint} is no Service of this cluster, so its place in a "
-        "NetworkPolicy is not known",
-        remedy="add network.store with a cidr and a port",
+        f"environment.yaml: the {what} {url} is no Service of this cluster, so its place in a NetworkPolicy is not "
+        "known",
+        remedy=remedy,
     )
 
 

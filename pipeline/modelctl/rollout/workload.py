@@ -1,4 +1,4 @@
-"""The Rollout: one engine container, every flag spelled out, behind an init container that verifies the weights.
+"""The Rollout: one engine container behind an init container that verifies the weights.
 
 The pod runs without root, without a service-account token and on a read-only file system; the engine writes to /tmp.
 """
@@ -10,12 +10,14 @@ from collections.abc import Mapping
 
 from modelctl.errors import InputError
 from modelctl.model.release import Serving
+from modelctl.rollout import signatures, streaming, tracing
 from modelctl.rollout.canary import strategy
 from modelctl.rollout.environment import Environment
+from modelctl.rollout.evidence import Evidence
+from modelctl.rollout.flags import PORT, engine_arguments, gpus_per_replica, weights_path
 from modelctl.rollout.labels import labels
 from modelctl.rollout.manifest import NAME_LABEL, Json, Manifest, ServedRelease
 
-PORT = 8000
 PRE_STOP_S = 15
 """Time for endpoints and gateways to forget a pod before its engine stops to listen."""
 USER_ID = 10001
@@ -30,7 +32,9 @@ _SECURITY: Manifest = {
 }
 
 
-def rollout(release: ServedRelease, serving: Serving, environment: Environment, name: str) -> Manifest:
+def rollout(
+    release: ServedRelease, serving: Serving, environment: Environment, name: str, evidence: Evidence | None = None
+) -> Manifest:
     """The Rollout manifest. `replicas` stands in it only where no autoscaler owns it.
 
     Raises `InputError` when the release or the environment leaves something open that must not be guessed.
@@ -53,54 +57,19 @@ def rollout(release: ServedRelease, serving: Serving, environment: Environment, 
             "selector": {"matchLabels": {NAME_LABEL: name}},
             "strategy": strategy(environment, name, gpus),
             "template": {
-                "metadata": {"labels": labels(name, environment), "annotations": release.annotations},
-                "spec": _pod(release, serving, environment, name),
+                "metadata": {
+                    "labels": {**labels(name, environment), **signatures.pod_labels(environment, name)},
+                    "annotations": release.annotations,
+                },
+                "spec": _pod(release, serving, environment, name, evidence),
             },
         },
     }
 
 
-def gpus_per_replica(serving: Serving, environment: Environment) -> int:
-    """GPUs of one replica. Raises `InputError` when they don't fit the tensor parallelism."""
-    count = serving.gpu.count if environment.gpu.count is None else environment.gpu.count
-    if count not in (0, serving.tensor_parallel_size):
-        raise InputError(
-            f"a replica gets {count} GPUs, but tensor_parallel_size is {serving.tensor_parallel_size}",
-            remedy="make gpu.count and tensor_parallel_size equal in release.yaml",
-        )
-    return count
-
-
-def engine_arguments(release: ServedRelease, serving: Serving, environment: Environment) -> tuple[str, ...]:
-    """The engine's arguments; defaults differ between engine versions, so nothing is left to them."""
-    if serving.max_model_len is None:
-        raise InputError(
-            f"{release.id}: spec.serving.max_model_len is not set; a rollout leaves nothing to the engine's defaults",
-            remedy="set it in release.yaml to the length that the long-context check measured, as a new version",
-        )
-    flags: dict[str, int | float | str] = {
-        "--host": "0.0.0.0",  # noqa: S104 - a pod is reached through its Service
-        "--port": PORT,
-        "--served-model-name": release.name,
-        "--generation-config": "vllm",
-        "--max-model-len": serving.max_model_len,
-        "--max-num-seqs": serving.max_num_seqs,
-        "--max-num-batched-tokens": serving.max_num_batched_tokens,
-        "--tensor-parallel-size": serving.tensor_parallel_size,
-        "--block-size": serving.block_size or environment.engine.block_size,
-        "--shutdown-timeout": environment.engine.shutdown_timeout_s,
-    }
-    if gpus_per_replica(serving, environment):
-        flags["--gpu-memory-utilization"] = serving.gpu_memory_utilization
-    return (weights_path(release), *(f"{flag}={value}" for flag, value in flags.items()))
-
-
-def weights_path(release: ServedRelease) -> str:
-    """Where the verified weights lie in the pod."""
-    return f"/models/{release.name}"
-
-
-def _pod(release: ServedRelease, serving: Serving, environment: Environment, name: str) -> Manifest:
+def _pod(
+    release: ServedRelease, serving: Serving, environment: Environment, name: str, evidence: Evidence | None
+) -> Manifest:
     gpus = gpus_per_replica(serving, environment)
     resource = environment.gpu.resource or serving.gpu.resource
     product = environment.gpu.product or serving.gpu.product
@@ -109,11 +78,13 @@ def _pod(release: ServedRelease, serving: Serving, environment: Environment, nam
         placement["tolerations"] = [{"key": resource, "operator": "Exists", "effect": "NoSchedule"}]
     if gpus and product:
         placement["nodeSelector"] = {"nvidia.com/gpu.product": product}
-    volumes: list[Json] = [
+    volumes: list[Json] = []
+    if environment.weights == "pull":
         # A tenth more than the files: the download keeps a part file of the one in work.
-        {"name": "weights", "emptyDir": {"sizeLimit": f"{max(1, math.ceil(release.size_bytes * 1.1 / 2**30))}Gi"}},
-        {"name": "scratch", "emptyDir": {"sizeLimit": environment.engine.scratch}},
-    ]
+        size = f"{max(1, math.ceil(release.size_bytes * 1.1 / 2**30))}Gi"
+        volumes.append({"name": "weights", "emptyDir": {"sizeLimit": size}})
+    volumes.append({"name": "scratch", "emptyDir": {"sizeLimit": environment.engine.scratch}})
+    volumes += signatures.volumes(environment, release)
     if serving.tensor_parallel_size > 1:
         volumes.append({"name": "shm", "emptyDir": {"medium": "Memory"}})
     return {
@@ -137,7 +108,7 @@ def _pod(release: ServedRelease, serving: Serving, environment: Environment, nam
             }
         ],
         "initContainers": [_puller(release, environment)],
-        "containers": [_engine(release, serving, environment)],
+        "containers": [_engine(release, serving, environment, name, evidence)],
         "volumes": volumes,
     }
 
@@ -148,7 +119,11 @@ def _puller(release: ServedRelease, environment: Environment) -> Manifest:
         "target": weights_path(release),
         "digest": release.tree_digest,
         "uri": release.uri,
+        "bucket": f"s3://{environment.store.bucket}",
     }
+    streamed = environment.weights == "stream"
+    command = environment.puller.check_command if streamed else environment.puller.command
+    mounts: list[Json] = [] if streamed else [{"name": "weights", "mountPath": "/models"}]
     secret = environment.store.credentials_secret
     variables: list[Json] = [
         {"name": "HOME", "value": SCRATCH},
@@ -161,17 +136,19 @@ def _puller(release: ServedRelease, environment: Environment) -> Manifest:
         for key in ("access_key", "secret_key")
     ]
     return {
-        "name": "verified-weights",
+        "name": "verified-bucket" if streamed else "verified-weights",
         "image": environment.puller.image,
-        "command": [_fill(word, words) for word in environment.puller.command],
+        "command": [_fill(word, words) for word in command],
         "env": variables,
         "resources": _resources({"cpu": "2", "memory": "2Gi"}),
         "securityContext": _SECURITY,
-        "volumeMounts": [{"name": "weights", "mountPath": "/models"}, {"name": "scratch", "mountPath": SCRATCH}],
+        "volumeMounts": [*mounts, {"name": "scratch", "mountPath": SCRATCH}],
     }
 
 
-def _engine(release: ServedRelease, serving: Serving, environment: Environment) -> Manifest:
+def _engine(
+    release: ServedRelease, serving: Serving, environment: Environment, name: str, evidence: Evidence | None
+) -> Manifest:
     image = environment.engine.image or serving.image
     if image is None:
         raise InputError(
@@ -180,29 +157,32 @@ def _engine(release: ServedRelease, serving: Serving, environment: Environment) 
         )
     gpus = gpus_per_replica(serving, environment)
     amounts: dict[str, str | int] = {"cpu": environment.engine.cpu, "memory": environment.engine.memory}
-    variables = {
+    variables: dict[str, str] = {
         "HOME": SCRATCH,
         "XDG_CACHE_HOME": f"{SCRATCH}/.cache",
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
+        "VLLM_LOGGING_LEVEL": "INFO",
+        **tracing.variables(environment, release, name),
     }
     if gpus:
         amounts[environment.gpu.resource or serving.gpu.resource] = gpus
     else:
         variables["VLLM_CPU_KVCACHE_SPACE"] = str(environment.engine.cpu_kv_cache_gib)
-    mounts: list[Json] = [
-        {"name": "weights", "mountPath": "/models", "readOnly": True},
-        {"name": "scratch", "mountPath": SCRATCH},
-    ]
+    given: list[Json] = [{"name": key, "value": value} for key, value in variables.items()]
+    mounts: list[Json] = []
+    if environment.weights == "pull":
+        mounts.append({"name": "weights", "mountPath": "/models", "readOnly": True})
+    mounts += [{"name": "scratch", "mountPath": SCRATCH}, *signatures.mounts(environment)]
     if serving.tensor_parallel_size > 1:
         mounts.append({"name": "shm", "mountPath": SHARED_MEMORY})
     return {
         "name": "engine",
         "image": image,
         "command": environment.engine.command,
-        "args": engine_arguments(release, serving, environment),
-        "env": [{"name": key, "value": value} for key, value in variables.items()],
+        "args": engine_arguments(release, serving, environment, evidence),
+        "env": [*given, *streaming.variables(environment)],
         "ports": [{"name": "http", "containerPort": PORT}],
         "resources": _resources(amounts),
         # The port opens only when the engine has loaded, compiled and profiled.
