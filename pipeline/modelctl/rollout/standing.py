@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from modelctl.errors import InputError
@@ -84,19 +84,44 @@ def standings(root: Path) -> tuple[Standing, ...]:
                 remedy="modelctl audit --verify shows who changed it",
             )
         release, digest = named
-        earlier = [item for item in past.get((environment, folder), ()) if item.release != release]
-        promoted = [item for item in earlier if item.promoted] or earlier
         found.append(
             Standing(
                 environment=environment,
                 folder=folder,
                 deployed=release,
                 digest=digest,
-                before=promoted[-1].release if promoted else None,
+                before=_before(release, past.get((environment, folder), ())),
                 promoted=is_promoted(text, release),
             )
         )
     return tuple(found)
+
+
+def standings_at(root: Path, commit: str) -> tuple[tuple[Standing, Named], ...]:
+    """What every environment served at a commit, each with the commit of the main line (the first parents) by which its
+    release came; by environment and name. What the working tree holds does not count. Raises `GitError`.
+    """
+    found = []
+    for (environment, folder), named in sorted(_history(root, commit).items()):
+        last = named[-1]
+        if not last.gone:
+            standing = Standing(
+                environment=environment,
+                folder=folder,
+                deployed=last.release,
+                digest=last.digest,
+                before=_before(last.release, named),
+                promoted=last.promoted,
+            )
+            found.append((standing, last))
+    return tuple(found)
+
+
+def _before(release: str, past: Sequence[Named]) -> str | None:
+    """The last other release that was promoted, else the last other one."""
+    earlier = [item for item in past if item.release != release]
+    promoted = [item for item in earlier if item.promoted] or earlier
+    return promoted[-1].release if promoted else None
 
 
 def standing_of(all_of_them: Iterable[Standing], name: str, environment: str) -> Standing:
@@ -153,7 +178,7 @@ def _may_be_served(root: Path, commit: str) -> Iterator[tuple[str, str]]:
                 yield item.release, f"{environment} may go back to it"
 
 
-def _within_reach(last: _Named, back: Sequence[_Named]) -> int:
+def _within_reach(last: Named, back: Sequence[Named]) -> int:
     """How many of the releases before the last one, newest first, may be stable or be what a rollback brings."""
     promoted = next((number + 1 for number, item in enumerate(back) if item.promoted), None)
     if last.promoted:
@@ -174,14 +199,19 @@ def _worktrees(git: Git) -> Iterator[Path]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Named:
+class Named:
     """A release that a manifest has named, and whether it was promoted while it did."""
 
     release: str
     promoted: bool
+    digest: str | None
+    commit: str
+    """The commit of the main line by which it came."""
+    gone: bool = False
+    """The manifest was removed while it named this release."""
 
 
-def _history(root: Path, ref: str = "HEAD") -> Mapping[tuple[str, str], Sequence[_Named]]:
+def _history(root: Path, ref: str = "HEAD") -> Mapping[tuple[str, str], Sequence[Named]]:
     """What each (environment, folder) has named, oldest first, a release that stayed for several commits once."""
     git = Git(root)
     exists = git.run("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}", check=False).strip()
@@ -189,25 +219,33 @@ def _history(root: Path, ref: str = "HEAD") -> Mapping[tuple[str, str], Sequence
         return {}
     listed = git.run(
         *("-c", "log.showSignature=false", "log", "--reverse", "--topo-order", "--no-renames", "-m", "--first-parent"),
-        *("--raw", "--no-abbrev", "-z", "--format=", ref, "--", f"{ENVIRONMENTS}/"),
+        *("--raw", "--no-abbrev", "-z", "--format=%H", ref, "--", f"{ENVIRONMENTS}/"),
     )
-    blobs: list[tuple[tuple[str, str], str]] = []
-    words = [word for word in listed.split("\0") if word]
-    for header, path in zip(words[::2], words[1::2], strict=False):
-        matched = _PATH.search(path)
-        blob = header.split(" ")[3] if header.count(" ") >= 4 else ""
-        if matched and blob.strip("0"):
-            blobs.append(((matched[1], matched[2]), blob))
-    contents = git.blobs([blob for _, blob in blobs]) if blobs else ()
-    past: dict[tuple[str, str], list[_Named]] = {}
-    for (place, _), content in zip(blobs, contents, strict=True):
-        text = (content or b"").decode(errors="replace")
+    changes: list[tuple[str, tuple[str, str], str]] = []
+    words = iter(word.strip("\n") for word in listed.split("\0"))
+    commit = ""
+    for word in words:
+        if word.startswith(":"):
+            matched = _PATH.search(next(words))
+            if matched:
+                changes.append((commit, (matched[1], matched[2]), word.split(" ")[3]))
+        elif word:
+            commit = word
+    blobs = list(dict.fromkeys(blob for *_, blob in changes if blob.strip("0")))
+    contents = dict(zip(blobs, git.blobs(blobs) if blobs else (), strict=True))
+    past: dict[tuple[str, str], list[Named]] = {}
+    for commit, place, blob in changes:
+        releases = past.setdefault(place, [])
+        text = (contents.get(blob) or b"").decode(errors="replace")
         named = named_in(text)
         if named is None:
+            if releases and not blob.strip("0"):
+                releases.append(replace(releases.pop(), gone=True))
             continue
-        releases = past.setdefault(place, [])
-        promoted = is_promoted(text, named[0])
-        if releases and releases[-1].release == named[0]:
-            promoted = releases.pop().promoted or promoted
-        releases.append(_Named(release=named[0], promoted=promoted))
-    return past
+        release, digest = named
+        promoted, came = is_promoted(text, release), commit
+        if releases and releases[-1].release == release and not releases[-1].gone:
+            before = releases.pop()
+            promoted, came = before.promoted or promoted, before.commit
+        releases.append(Named(release=release, promoted=promoted, digest=digest, commit=came))
+    return {place: releases for place, releases in past.items() if releases}
