@@ -73,3 +73,14 @@ def test_extra_arguments_override_flags() -> None:
         {"--max-num-seqs": "128"}, ("--max-num-seqs", "8", "--kv-cache-dtype=fp8", "--enforce-eager")
     )
     assert flags == {"--max-num-seqs": "8", "--kv-cache-dtype": "fp8", "--enforce-eager": "true"}
+
+
+def test_a_program_with_a_relative_path_is_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "engine"
+    program.parent.mkdir()
+    program.symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+    command = engine_command(Engine(command="bin/engine serve"), Path("/model"), {})
+    assert command == [str(program), "serve", "/model"]

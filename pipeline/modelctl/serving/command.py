@@ -63,6 +63,8 @@ def engine_flags(serving: Serving, *, socket: Path, gpu: bool, adapter: ServedAd
 def engine_command(settings: Engine, model: Path, flags: Mapping[str, str]) -> list[str]:
     """The argument vector: command, model (at `{model}`, else appended), flags, then `settings.args`, which win.
 
+    A program that is named by a relative path is the one below the current folder: the engine starts in another.
+
     Raises `CannotDecideError` when no command is set, it can't be read or its program is missing.
     """
     if not settings.command:
@@ -78,7 +80,7 @@ def engine_command(settings: Engine, model: Path, flags: Mapping[str, str]) -> l
     if not any("{model}" in word for word in words):
         rest.append(str(model))
     given = [part for flag, value in flags.items() for part in ((flag,) if flag in _SWITCHES else (flag, value))]
-    return [program, *rest, *given, *settings.args]
+    return [str(Path(program).absolute()), *rest, *given, *settings.args]
 
 
 def flags_in_force(flags: Mapping[str, str], args: Sequence[str]) -> dict[str, str]:
