@@ -26,8 +26,7 @@ signing:
 engine:
   # A CPU build of vLLM in an environment of its own; production names its own command here.
   command: {engine} -m vllm.entrypoints.openai.api_server --model {{model}}
-  # Without AVX-512 or AMX bfloat16 is computed number by number: float32 reads a prompt six times as fast.
-  args: [--enforce-eager, --dtype, float32]
+  args: [--enforce-eager]
   # PYTHONPATH brings a kernel for 4-bit weights that this build lacks on a processor without AVX-512.
   env: {{VLLM_CPU_KVCACHE_SPACE: "1", VLLM_NO_USAGE_STATS: "1", PYTHONPATH: {plugin}}}
 """
