@@ -19,7 +19,7 @@ from modelctl.errors import InputError
 from modelctl.files import SETTINGS_FILE, find_root
 
 PREFIX = "MODELCTL_"
-SECRETS = ("store.access_key", "store.secret_key", "store.session_token", "engine.api_key")
+SECRETS = ("store.access_key", "store.secret_key", "store.session_token", "engine.api_key", "signing.passphrase")
 MASK = "********"
 
 
@@ -59,7 +59,11 @@ class Signing(Document):
     """The key that signs attestations."""
 
     key: Path | None = None
-    """An Ed25519 private key: OpenSSH or PEM."""
+    """An Ed25519 or ECDSA private key: OpenSSH or PEM."""
+    model_key: Path | None = None
+    """An ECDSA private key for the signature that model-signing verifies, where `key` is no ECDSA key."""
+    passphrase: str | None = None
+    """Of the keys' files."""
     allowed: Path | None = None
     """Who may sign, where that is not `policies/allowed_signers` of the registry repository."""
 

@@ -13,15 +13,9 @@ from typing import Any
 
 import pytest
 
-from modelctl.admission.attestation import (
-    PAYLOAD_TYPE,
-    Envelope,
-    key_id,
-    load_signing_key,
-    pre_authentication_encoding,
-    sign,
-    verify,
-)
+from modelctl.admission.attestation import sign, verify
+from modelctl.admission.dsse import PAYLOAD_TYPE, Envelope, pre_authentication_encoding
+from modelctl.admission.keys import KeySigner, KeyVerifier, load_signing_key
 from modelctl.errors import InputError, RefusedError
 from modelctl.model.tree import FileEntry, Tree
 from tests.support.keys import fingerprint, ssh_key
@@ -42,9 +36,13 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return ssh_key(tmp_path_factory.mktemp("keys") / "key")
 
 
+def verifier(path: Path) -> KeyVerifier:
+    return KeyVerifier(load_signing_key(path).public_key())
+
+
 @pytest.fixture
 def envelope(key: Path) -> Envelope:
-    return sign(REPORT, TREE, key)
+    return sign(REPORT, TREE, KeySigner(load_signing_key(key)))
 
 
 def resigned(key: Path, change: Callable[[dict[str, Any]], None], envelope: Envelope) -> Envelope:
@@ -52,7 +50,7 @@ def resigned(key: Path, change: Callable[[dict[str, Any]], None], envelope: Enve
     body = json.loads(envelope.payload)
     change(body)
     payload = json.dumps(body).encode()
-    signature = load_signing_key(key).sign(pre_authentication_encoding(PAYLOAD_TYPE, payload))
+    signature = KeySigner(load_signing_key(key)).sign(pre_authentication_encoding(PAYLOAD_TYPE, payload))
     return replace(envelope, payload=payload, signatures=(("x", signature),))
 
 
@@ -60,7 +58,7 @@ def test_a_statement_survives_the_file(key: Path, envelope: Envelope) -> None:
     again = Envelope.from_json(envelope.to_json(), origin="it")
     assert again == envelope
     assert again.to_json() == envelope.to_json()
-    statement = verify(again, [load_signing_key(key).public_key()])
+    statement = verify(again, [verifier(key)])
     assert statement.report == REPORT
     assert statement.served.files == TREE.files
     assert statement.key_id == fingerprint(key)
@@ -104,7 +102,7 @@ def test_openssl_verifies_the_signature_without_us(key: Path, envelope: Envelope
 
 class TestRefused:
     def test_a_changed_payload(self, key: Path, envelope: Envelope) -> None:
-        public = load_signing_key(key).public_key()
+        public = verifier(key)
         for position in range(0, len(envelope.payload), 97):
             flipped = bytearray(envelope.payload)
             flipped[position] ^= 1
@@ -113,10 +111,10 @@ class TestRefused:
 
     def test_another_payload_type(self, key: Path, envelope: Envelope) -> None:
         with pytest.raises(RefusedError, match="no allowed key"):
-            verify(replace(envelope, payload_type="text/plain"), [load_signing_key(key).public_key()])
+            verify(replace(envelope, payload_type="text/plain"), [verifier(key)])
 
     def test_another_key_even_under_the_right_id(self, key: Path, envelope: Envelope, tmp_path: Path) -> None:
-        other = load_signing_key(ssh_key(tmp_path / "other")).public_key()
+        other = verifier(ssh_key(tmp_path / "other"))
         with pytest.raises(RefusedError, match="no allowed key") as caught:
             verify(envelope, [other])
         assert fingerprint(key) in caught.value.message
@@ -126,11 +124,11 @@ class TestRefused:
         with pytest.raises(RefusedError):
             verify(envelope, [])
         with pytest.raises(RefusedError, match="nobody"):
-            verify(replace(envelope, signatures=()), [load_signing_key(key).public_key()])
+            verify(replace(envelope, signatures=()), [verifier(key)])
 
     def test_a_second_signature_of_a_stranger_does_no_harm(self, key: Path, envelope: Envelope) -> None:
         both = replace(envelope, signatures=(("stranger", b"\0" * 64), *envelope.signatures))
-        assert verify(both, [load_signing_key(key).public_key()]).key_id == fingerprint(key)
+        assert verify(both, [verifier(key)]).key_id == fingerprint(key)
 
     @pytest.mark.parametrize(
         ("change", "reason"),
@@ -151,11 +149,11 @@ class TestRefused:
         self, key: Path, envelope: Envelope, change: Callable[[dict[str, Any]], None], reason: str
     ) -> None:
         with pytest.raises(RefusedError, match=reason):
-            verify(resigned(key, change, envelope), [load_signing_key(key).public_key()])
+            verify(resigned(key, change, envelope), [verifier(key)])
 
     def test_signing_a_report_of_another_tree(self, key: Path) -> None:
         with pytest.raises(RefusedError, match="the report is of"):
-            sign(a_report(), TREE, key)
+            sign(a_report(), TREE, KeySigner(load_signing_key(key)))
 
     @pytest.mark.parametrize(
         "text",
@@ -165,29 +163,3 @@ class TestRefused:
     def test_what_is_no_envelope(self, text: str) -> None:
         with pytest.raises(InputError, match="it: not a DSSE envelope"):
             Envelope.from_json(text, origin="it")
-
-
-class TestKeys:
-    def test_openssh_and_pem_files(self, tmp_path: Path) -> None:
-        openssh = ssh_key(tmp_path / "openssh")
-        assert key_id(load_signing_key(openssh).public_key()) == fingerprint(openssh)
-        subprocess.run(
-            ["openssl", "genpkey", "-algorithm", "ed25519", "-out", tmp_path / "pem"], check=True, capture_output=True
-        )
-        assert key_id(load_signing_key(tmp_path / "pem").public_key()).startswith("SHA256:")
-
-    def test_a_key_that_cannot_sign_names_the_command_that_makes_one(self, tmp_path: Path) -> None:
-        (tmp_path / "nonsense").write_text("hello")
-        cases = {
-            "no signing key is set": None,
-            "No such file": tmp_path / "none",
-            "has a passphrase": ssh_key(tmp_path / "locked", passphrase="secret words"),
-            "is no Ed25519 key": ssh_key(tmp_path / "ecdsa", kind="ecdsa"),
-            "is no private key": tmp_path / "nonsense",
-            "Is a directory": tmp_path,
-        }
-        for problem, path in cases.items():
-            with pytest.raises(InputError, match=problem) as caught:
-                load_signing_key(path)
-            assert "ssh-keygen -t ed25519" in str(caught.value.remedy)
-            assert "signing.key" in str(caught.value.remedy)

@@ -13,6 +13,7 @@ import pytest
 
 from modelctl.admission.evidence_signature import SIGNATURE_FILE, sign_evidence
 from modelctl.admission.gate import Gated, GateRequest, gate, keep
+from modelctl.admission.keys import KeySigner, load_signing_key
 from modelctl.admission.policy import LoadedPolicy, load_policy
 from modelctl.admission.report import Report
 from modelctl.checks.base import Finding, Undecided
@@ -282,7 +283,7 @@ class TestSignatures:
     @staticmethod
     def sign(folder: Path, key: Path) -> None:
         report = Report.from_json((folder / "report.json").read_text(), origin="it")
-        (folder / SIGNATURE_FILE).write_text(sign_evidence(report, key))
+        (folder / SIGNATURE_FILE).write_text(sign_evidence(report, KeySigner(load_signing_key(key))))
 
     def test_signatures_of_allowed_keys_count(self, signed: Proposal) -> None:
         folders = signed.leave()

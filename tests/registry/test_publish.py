@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from modelctl.admission.attestation import Envelope, load_signing_key, verify
+from modelctl.admission.attestation import verify
+from modelctl.admission.dsse import Envelope
+from modelctl.admission.keys import KeyVerifier, load_signing_key
 from modelctl.admission.report import Report
 from modelctl.errors import InputError, RefusedError
 from modelctl.git import GitError
@@ -70,7 +72,7 @@ def assert_whole(proposal: Proposal, store: ObjectStore) -> None:
     assert f"Model-Digest: {tree.digest}" in trailers
     assert f"Policy-Digest: {POLICY.digest}" in trailers
     envelope = Envelope.from_json((proposal.folder / "attestation.dsse.json").read_text(), origin="it")
-    statement = verify(envelope, [load_signing_key(proposal.root / "key").public_key()])
+    statement = verify(envelope, [KeyVerifier(load_signing_key(proposal.root / "key").public_key())])
     assert statement.served.digest == tree.digest
     assert statement.report == Report.from_json((proposal.folder / "admission.json").read_text(), origin="it")
 
@@ -360,7 +362,7 @@ class TestRefused:
         (proposal.root / "modelctl.yaml").write_text("{}\n")
         with pytest.raises(InputError, match="no signing key") as caught:
             proposal.publish(self.NOWHERE)
-        assert "ssh-keygen -t ed25519" in str(caught.value.remedy)
+        assert "ssh-keygen -t ecdsa" in str(caught.value.remedy)
         assert "MODELCTL_SIGNING_KEY" in str(caught.value.remedy)
 
     def test_a_signer_that_is_not_allowed(self, proposal: Proposal) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from modelctl.admission.attestation import sign
+from modelctl.admission.keys import KeySigner, load_signing_key
 from modelctl.model.release import Metadata
 from modelctl.model.tree import FileEntry, Tree
 from modelctl.registry.manifest import Manifest, Served, attestation_key, manifest_key, object_prefix
@@ -52,7 +53,11 @@ def place(
     if key is not None:
         report = a_report(release=f"{name}@{version}", served_digest=tree.digest)
         report = replace(report, model=replace(report.model, source_digest=tree.digest))
-        overwrite(store, attestation_key(name, version), sign(report, tree, key).to_json().encode())
+        overwrite(
+            store,
+            attestation_key(name, version),
+            sign(report, tree, KeySigner(load_signing_key(key))).to_json().encode(),
+        )
     manifest = Manifest(release=Metadata(name=name, version=version), served=served, published_at=PUBLISHED_AT)
     overwrite(store, manifest_key(name, version), manifest.to_json())
     return Placed(name=name, version=version, served=served, files=files)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ruamel.yaml import YAML
 
+from modelctl import __version__
 from modelctl.admission.attestation import sign
+from modelctl.admission.keys import KeySigner, load_signing_key
+from modelctl.admission.policy import load_policy
 from modelctl.admission.report import Report
+from modelctl.checks import CHECK_IDS
 from modelctl.git import Git
 from modelctl.model.release import Metadata, release_folder
 from modelctl.model.tree import FileEntry, Tree
+from modelctl.registry.checkpoint import write_checkpoint
 from modelctl.registry.manifest import Served
-from modelctl.registry.publish import tag_name
+from modelctl.registry.recording import tag_name
 from modelctl.registry.records import (
     ATTESTATION_FILE,
     RECORD_FILE,
@@ -27,6 +32,7 @@ from modelctl.registry.records import (
 )
 from modelctl.rollout.deploy import RolledOut, roll_out
 from modelctl.rollout.published import PUBLISHED_FILE
+from tests.support.evidence import checked
 from tests.support.keys import ssh_key
 from tests.support.reports import DIGEST, a_report
 from tests.support.repos import git_repository
@@ -41,6 +47,12 @@ spec:
   serving:
     image: {image}
     max_model_len: 2048
+"""
+POLICY = """\
+apiVersion: modelctl.dev/v1
+kind: AdmissionPolicy
+metadata: {name: demo}
+spec: {description: the policy of tests}
 """
 
 
@@ -97,15 +109,15 @@ class Registry:
         sha256 = hashlib.sha256(content.encode()).hexdigest()
         entry = FileEntry(path="model.safetensors", size_bytes=len(content), sha256=sha256)
         tree = Tree(root=Path(), files=(entry,))
-        report = report or a_report(release=f"{name}@{version}", served_digest=tree.digest)
+        report = report or an_admission(self.root, f"{name}@{version}", tree.digest)
         signed = report if report.model.served_digest == tree.digest else a_report(served_digest=tree.digest)
-        envelope = sign(signed, tree, key or self.root / "key")
+        envelope = sign(signed, tree, KeySigner(load_signing_key(key or self.root / "key")))
         attestation = envelope.to_json()
         record = Record(
             metadata=Metadata(name=name, version=version),
             published_at="2026-01-02T03:04:05Z",
             source=SourceRecord(description="folder model", tree_digest=DIGEST, size_bytes=1234),
-            policy=PolicyRecord(name="demo", digest=DIGEST),
+            policy=PolicyRecord(name=report.policy.name, digest=report.policy.digest),
             evidence=EvidenceRecord(
                 report_sha256=hashlib.sha256(report.to_json().encode()).hexdigest(),
                 attestation_sha256=hashlib.sha256(attestation.encode()).hexdigest(),
@@ -121,9 +133,10 @@ class Registry:
         return record
 
     def publish(self, name: str = "tiny", version: str = "1.0.0", *, content: str = "weights") -> str:
-        """Record and tag, as a publication does."""
+        """Record, checkpoint and tag, as a publication does."""
         digest = self.write_record(name, version, content=content).served.tree_digest
         release = f"{name}@{version}"
+        write_checkpoint(self.root, release, digest, KeySigner(load_signing_key(self.root / "key")))
         commit = self.commit(f"Publish {release}", Model_Release=release, Model_Digest=digest)
         self.git.tag(tag_name(name, version), f"{release}\n\nModel-Digest: {digest}")
         return commit
@@ -132,17 +145,26 @@ class Registry:
         return roll_out(self.root, release, env, reason=reason)
 
 
+def an_admission(root: Path, release: str, served_digest: str) -> Report:
+    """A report that admits a release under the policy of the working tree."""
+    loaded = load_policy("demo", root)
+    checks = [checked(check_id, loaded) for check_id in CHECK_IDS]
+    report = a_report(*checks, release=release, served_digest=served_digest, policy_digest=loaded.digest)
+    return replace(report, modelctl_version=__version__)
+
+
 def a_registry(root: Path, *, signers: bool = True) -> Registry:
     """A laid-out registry repository: policies, one environment, signing key, allowed signers."""
     git_repository(root)
     registry = Registry(root)
-    (root / "modelctl.yaml").write_text("environments: [prod]\nsigning: {key: key}\n", encoding="utf-8")
+    settings = "policy: demo\nenvironments: [prod]\nsigning: {key: key}\n"
+    (root / "modelctl.yaml").write_text(settings, encoding="utf-8")
     (root / ".gitignore").write_text("key*\n.modelctl/\n", encoding="utf-8")
     ssh_key(root / "key")
     published = root / PUBLISHED_FILE
     published.parent.mkdir(parents=True)
     published.write_text((PROJECT / PUBLISHED_FILE).read_text(encoding="utf-8"), encoding="utf-8")
-    (root / "policies" / "demo.yaml").write_text("# the demo's policy\n", encoding="utf-8")
+    (root / "policies" / "demo.yaml").write_text(POLICY, encoding="utf-8")
     if signers:
         public = (root / "key.pub").read_text(encoding="utf-8")
         (root / "policies" / "allowed_signers").write_text(f"test@example.org {public}", encoding="utf-8")

@@ -131,7 +131,7 @@ def propose(root: Path, *, files: dict[str, bytes] | None = None, name: str = "t
         target.write_bytes(content)
     (root / ".gitignore").write_text("model/\nkey*\nreport*\n.modelctl/\n", encoding="utf-8")
     (root / "modelctl.yaml").write_text("signing: {key: key}\n", encoding="utf-8")
-    ssh_key(root / "key")
+    ssh_key(root / "key", kind="ecdsa")  # one key for attestation and model
     proposal = Proposal(root=root, name=name)
     proposal.folder.mkdir(parents=True)
     (proposal.folder / "release.yaml").write_text(RELEASE_FILE.format(name=name, version="1.0.0"), encoding="utf-8")

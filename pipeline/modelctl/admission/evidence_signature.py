@@ -1,6 +1,6 @@
 """A runner's signature over its evidence: `report.sig.json` beside `report.json`.
 
-An in-toto statement (v1) in a DSSE envelope, signed with Ed25519. Its subjects are the report and every file of raw
+An in-toto statement (v1) in a DSSE envelope. Its subjects are the report and every file of raw
 evidence by sha256; so the runner's key vouches for the report and, through it, for what lies beside it.
 """
 
@@ -11,14 +11,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from modelctl.admission.attestation import (
-    PAYLOAD_TYPE,
-    STATEMENT_TYPE,
-    Envelope,
-    key_id,
-    load_signing_key,
-    pre_authentication_encoding,
-)
+from modelctl.admission.dsse import PAYLOAD_TYPE, STATEMENT_TYPE, Envelope, Signer, canonical, signer_of
 from modelctl.admission.report import Report
 from modelctl.admission.signers import AllowedSigner
 from modelctl.documents import read_text
@@ -29,9 +22,8 @@ PREDICATE_TYPE = "https://modelctl.dev/evidence/v1"
 REPORT_NAME = "report.json"
 
 
-def sign_evidence(report: Report, key_path: Path | None) -> str:
-    """The text of the signature's file. Raises `InputError` for the key."""
-    key = load_signing_key(key_path)
+def sign_evidence(report: Report, signer: Signer) -> str:
+    """The text of the signature's file. Raises what the signer raises."""
     files = {item.path: item.sha256 for check in report.checks for item in check.evidence}
     subjects = {REPORT_NAME: _sha256(report.to_json()), **files}
     statement = {
@@ -47,10 +39,7 @@ def sign_evidence(report: Report, key_path: Path | None) -> str:
             "created_at": report.created_at,
         },
     }
-    payload = json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    signature = key.sign(pre_authentication_encoding(PAYLOAD_TYPE, payload))
-    envelope = Envelope(payload=payload, payload_type=PAYLOAD_TYPE, signatures=((key_id(key.public_key()), signature),))
-    return envelope.to_json()
+    return signer.seal(canonical(statement)).to_json()
 
 
 def verify_evidence(folder: Path, report_text: str, signers: Sequence[AllowedSigner]) -> str | None:
@@ -65,11 +54,10 @@ def verify_evidence(folder: Path, report_text: str, signers: Sequence[AllowedSig
         envelope = Envelope.from_json(read_text(path), origin=SIGNATURE_FILE)
     except InputError as error:
         raise RefusedError(error.message) from error
-    signer = _signer(envelope, signers)
+    signer = signer_of(envelope, [item.verifier for item in signers])
     if signer is None:
-        named = ", ".join(name or "(unnamed)" for name, _ in envelope.signatures) or "nobody"
         raise RefusedError(
-            f"{SIGNATURE_FILE} names {named} as signer, and no allowed key has signed it",
+            f"{SIGNATURE_FILE} names {envelope.named()} as signer, and no allowed key has signed it",
             remedy="add the runner's public key to policies/allowed_signers by a reviewed change",
         )
     try:
@@ -83,20 +71,6 @@ def verify_evidence(folder: Path, report_text: str, signers: Sequence[AllowedSig
     if subjects.get(REPORT_NAME) != _sha256(report_text):
         raise RefusedError(f"{SIGNATURE_FILE} is of another report than the one beside it")
     return signer
-
-
-def _signer(envelope: Envelope, signers: Sequence[AllowedSigner]) -> str | None:
-    from cryptography.exceptions import InvalidSignature
-
-    signed = pre_authentication_encoding(envelope.payload_type, envelope.payload)
-    for signer in signers:
-        for _, signature in envelope.signatures:
-            try:
-                signer.key.verify(signature, signed)
-            except InvalidSignature:
-                continue
-            return key_id(signer.key)
-    return None
 
 
 def _sha256(text: str) -> str:

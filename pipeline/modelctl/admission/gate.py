@@ -19,7 +19,7 @@ from modelctl.admission.merging import Evidence, merged_checks, merged_model, re
 from modelctl.admission.report import Report, RunReport
 from modelctl.admission.rulebook import Rulebook, load_rulebook
 from modelctl.admission.runner import now
-from modelctl.admission.signers import SIGNERS_FILE, parse_allowed_signers
+from modelctl.admission.signers import repository_signers
 from modelctl.admission.subject import find_release
 from modelctl.errors import InputError
 from modelctl.files import write_whole
@@ -63,8 +63,7 @@ def gate(request: GateRequest) -> Gated:
         release=release.id if release else None,
     )
     policy = book.policy.policy
-    signers_text = book.files.read(SIGNERS_FILE.as_posix()) or ""
-    signers = parse_allowed_signers(signers_text, origin=book.files.place(SIGNERS_FILE.as_posix()))
+    signers = repository_signers(book.files) or ()
     at = utc_now()
     found = tuple(read_evidence(folder, book.policy, signers, at) for folder in request.folders)
     reasons = [

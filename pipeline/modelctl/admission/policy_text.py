@@ -13,7 +13,7 @@ from modelctl.admission.own_checks import installed
 from modelctl.admission.policy import LoadedPolicy, Policy, load_policy
 from modelctl.admission.policy_files import POLICIES, RuleFiles
 from modelctl.admission.policy_layers import known_policies
-from modelctl.admission.signers import SIGNERS_FILE, parse_allowed_signers
+from modelctl.admission.signers import PEM, SIGNERS_FILE, SIGNERS_FOLDER, repository_signers
 from modelctl.admission.waivers import FOLDER, load_waivers
 from modelctl.errors import ModelctlError
 from modelctl.field_docs import fields
@@ -102,14 +102,18 @@ def check(files: RuleFiles, names: Sequence[str] = ()) -> Checked:
     except ModelctlError as error:
         problems.append(error.message)
     try:
-        text = files.read(SIGNERS_FILE.as_posix())
-        parse_allowed_signers(text or "", origin=files.place(SIGNERS_FILE.as_posix()))
+        repository_signers(files)
     except ModelctlError as error:
         problems.append(error.message)
     problems += [
         f"{files.place(path)}: neither a policy (.yaml) nor the signers' file"
         for path in files.listing(POLICIES)
         if not path.endswith((".yaml", ".md")) and path != SIGNERS_FILE.as_posix()
+    ]
+    problems += [
+        f"{files.place(path)}: not a signer's key: wanted a name that ends with {PEM}"
+        for path in files.listing(SIGNERS_FOLDER)
+        if not path.endswith((PEM, ".md"))
     ]
     problems += [
         f"{files.place(path)}: not a waiver: wanted a name that ends with .yaml"

@@ -14,7 +14,7 @@ from pathlib import Path
 from modelctl.admission.policy import LoadedPolicy, load_policy
 from modelctl.admission.policy_files import POLICIES, SETTINGS, FolderFiles, RuleFiles, rule_files
 from modelctl.admission.report import PolicyReport
-from modelctl.admission.signers import SIGNERS_FILE
+from modelctl.admission.signers import PEM, SIGNERS_FILE, SIGNERS_FOLDER
 from modelctl.admission.waivers import FOLDER, Waivers, load_waivers
 from modelctl.documents import parse_yaml, validate
 from modelctl.errors import InputError
@@ -91,9 +91,9 @@ def default_policy(workspace: Workspace, files: RuleFiles) -> str:
 def _differences(policy: LoadedPolicy, files: RuleFiles) -> Iterator[str]:
     """What the working tree has otherwise: it was not used."""
     here = FolderFiles(files.root)
-    folders = (POLICIES, FOLDER)
+    folders = (POLICIES, FOLDER, SIGNERS_FOLDER)
     every = {path for folder in folders for source in (here, files) for path in source.listing(folder)}
-    paths = sorted(path for path in every if path.endswith((".yaml", ".yml")) or path == SIGNERS_FILE.as_posix())
+    paths = sorted(path for path in every if path.endswith((".yaml", ".yml", PEM)) or path == SIGNERS_FILE.as_posix())
     layers = {files.place(path) for path in paths} & {layer.place for layer in policy.layers}
     for path in [*paths, SETTINGS]:
         theirs = files.read(path)

@@ -1,45 +1,81 @@
-"""Who may sign: `policies/allowed_signers`, in the format that OpenSSH and git read (ssh-keygen(1), ALLOWED SIGNERS).
+"""Who may sign: `policies/allowed_signers`, in the format that OpenSSH and git read (ssh-keygen(1), ALLOWED SIGNERS),
+and PEM public keys, `policies/signers/NAME.pem`, whose name is the signer's.
 
-One line each: principals, perhaps options, key type, key. Attestations are signed with Ed25519, so other keys (they may
-sign commits) are no signers here. A restriction that is not understood is an error, since ignoring it would allow more
-than was written.
+Ed25519 and ECDSA keys sign attestations; keys of other kinds (they may sign commits) are no signers here. A restriction
+that is not understood is an error, since ignoring it would allow more than was written.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePosixPath
+from typing import Protocol
 
+from modelctl.admission.dsse import Verifier
+from modelctl.admission.keys import KeyVerifier, as_public_key
 from modelctl.documents import read_text
 from modelctl.errors import InputError
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
 SIGNERS_FILE = Path("policies", "allowed_signers")
+SIGNERS_FOLDER = "policies/signers"
+PEM = ".pem"
 NAMESPACE = "modelctl"
 _KEY_TYPE = re.compile(r"^(ssh-|ecdsa-|sk-)[\w@.-]+$")
 _FIELD = re.compile(r'(?:[^\s"]|"[^"]*")+')
+_SIGNING_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521")
+_PEM_KEY = re.compile(r"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.DOTALL)
+
+
+class SignerFiles(Protocol):
+    """Texts of a registry repository, in the working tree or at a commit (`policy_files.RuleFiles` are such)."""
+
+    def read(self, path: str) -> str | None:
+        """The text of a file, or None when there is none."""
+
+    def listing(self, folder: str) -> Sequence[str]:
+        """The paths of the files right in a folder."""
+
+    def place(self, path: str) -> str:
+        """How errors name a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AllowedSigner:
-    """A person or a machine, and the key they may sign with."""
+    """A person or a machine, and what knows their signatures."""
 
     principals: tuple[str, ...]
-    key: Ed25519PublicKey
+    verifier: Verifier
+    key_id: str | None
+    """Of the key; None where the signer has none of their own (keyless)."""
+
+
+def repository_signers(files: SignerFiles) -> tuple[AllowedSigner, ...] | None:
+    """The signers that a registry repository lists; None when it has no list. Raises `InputError` with its place."""
+    path = SIGNERS_FILE.as_posix()
+    text = files.read(path)
+    keys = [name for name in files.listing(SIGNERS_FOLDER) if name.endswith(PEM)]
+    if text is None and not keys:
+        return None
+    found = list(parse_allowed_signers(text or "", origin=files.place(path)))
+    for name in keys:
+        principal = PurePosixPath(name).name.removesuffix(PEM)
+        found += parse_public_keys(files.read(name) or "", origin=files.place(name), principal=principal)
+    return tuple(found)
 
 
 def load_allowed_signers(path: Path) -> tuple[AllowedSigner, ...]:
-    """The Ed25519 signers of a file. Raises `InputError` with file and line."""
-    return parse_allowed_signers(read_text(path), origin=str(path))
+    """The signers of one file, a list of OpenSSH's or PEM public keys. Raises `InputError` with file and line."""
+    text = read_text(path)
+    if text.lstrip().startswith("-----BEGIN"):
+        return tuple(parse_public_keys(text, origin=str(path), principal=path.name.removesuffix(PEM)))
+    return parse_allowed_signers(text, origin=str(path))
 
 
 def parse_allowed_signers(text: str, *, origin: str) -> tuple[AllowedSigner, ...]:
-    """The same of a text; `origin` names its file in errors."""
+    """The signers of a list's text; `origin` names its file in errors."""
     signers = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
@@ -49,9 +85,30 @@ def parse_allowed_signers(text: str, *, origin: str) -> tuple[AllowedSigner, ...
     return tuple(signers)
 
 
+def parse_public_keys(text: str, *, origin: str, principal: str) -> Iterator[AllowedSigner]:
+    """The PEM public keys of a text, all of one signer. Raises `InputError` for anything else."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    remedy = "openssl pkey -in KEY -pubout writes a key's public half"
+    if "PRIVATE KEY" in text:
+        raise InputError(f"{origin}: a private key, which must never be here", remedy=remedy)
+    blocks = _PEM_KEY.findall(text)
+    if not blocks or _PEM_KEY.sub("", text).strip():
+        raise InputError(f"{origin}: wanted PEM public keys and nothing else", remedy=remedy)
+    for block in blocks:
+        try:
+            key = as_public_key(load_pem_public_key(block.encode()))
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise InputError(f"{origin}: the key can't be read: {error}", remedy=remedy) from error
+        if key is None:
+            raise InputError(f"{origin}: neither Ed25519 nor ECDSA on P-256, P-384 or P-521", remedy=remedy)
+        verifier = KeyVerifier(key)
+        yield AllowedSigner(principals=(principal,), verifier=verifier, key_id=verifier.key_id)
+
+
 def _signer(line: str, *, origin: str) -> AllowedSigner | None:
     from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
     principals, *rest = _FIELD.findall(line)
@@ -60,15 +117,17 @@ def _signer(line: str, *, origin: str) -> AllowedSigner | None:
         raise InputError(f"{origin}: wanted 'PRINCIPALS KEYTYPE KEY'", remedy="see ssh-keygen(1), ALLOWED SIGNERS")
     if options and not _applies(options, origin=origin):
         return None
-    if rest[0] != "ssh-ed25519":
+    if rest[0] not in _SIGNING_TYPES:
         return None
     try:
-        key = load_ssh_public_key(f"{rest[0]} {rest[1]}".encode())
+        loaded = load_ssh_public_key(f"{rest[0]} {rest[1]}".encode())
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InputError(f"{origin}: the key can't be read: {error}", remedy="paste the .pub file's line") from error
-    if not isinstance(key, Ed25519PublicKey):
+    key = as_public_key(loaded)
+    if key is None:
         raise InputError(f"{origin}: says {rest[0]}, but the key is of another type")
-    return AllowedSigner(principals=tuple(principals.strip('"').split(",")), key=key)
+    verifier = KeyVerifier(key)
+    return AllowedSigner(principals=tuple(principals.strip('"').split(",")), verifier=verifier, key_id=verifier.key_id)
 
 
 def _applies(options: str, *, origin: str) -> bool:

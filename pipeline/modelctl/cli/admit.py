@@ -51,7 +51,7 @@ def _known_checks(_context: click.Context, _parameter: click.Parameter, given: t
 @click.option("--upstream", metavar="ORG/NAME@COMMIT", help="Compare REPO (a mirror) with this repository's listing.")
 @click.option("--sign", is_flag=True, help="Sign the evidence with signing.key, for modelctl gate.")
 @REPORT_OPTIONS
-@click.option("--evidence-dir", type=click.Path(path_type=Path), help="Where raw evidence and report.json go.")
+@click.option("--evidence-dir", metavar="DIR|s3://…", help="Where raw evidence and report.json go.")
 @click.option("--clamd", metavar="SOCKET|HOST:PORT", help="A running clamd.")
 @click.option("--endpoint", metavar="URL", help="A running OpenAI-compatible engine that serves the model.")
 @click.option("--engine", metavar="COMMAND", help="How to start an engine; {model} stands for the model's folder.")
@@ -63,7 +63,7 @@ def admit(
     checks: tuple[str, ...],
     upstream: str | None,
     sign: bool,
-    evidence_dir: Path | None,
+    evidence_dir: str | None,
     clamd: str | None,
     endpoint: str | None,
     engine: str | None,
@@ -83,47 +83,50 @@ def admit(
     """
     from modelctl.admission.admit import Request
     from modelctl.admission.admit import admit as run
-    from modelctl.admission.attestation import load_signing_key
     from modelctl.admission.evidence_signature import SIGNATURE_FILE, sign_evidence
+    from modelctl.admission.evidence_store import evidence_prefix, is_remote, send_evidence
+    from modelctl.admission.keys import load_signer
     from modelctl.cli.output import deliver
     from modelctl.cli.progress import shown
     from modelctl.files import write_whole
+    from modelctl.model.s3_client import S3Client
     from modelctl.settings import load_workspace
 
     workspace = load_workspace(
         Path.cwd(), options={"clamd": clamd, "engine.endpoint": endpoint, "engine.command": engine}
     )
+    remote = evidence_dir if evidence_dir and is_remote(evidence_dir) else None
+    client = None
+    if remote:
+        evidence_prefix(remote)
+        client = S3Client.open(workspace.settings.store, state=workspace.state)
     request = Request(
         repo=repo,
         workspace=workspace,
         policy=policy,
         policy_ref=policy_ref,
         checks=checks,
-        evidence_dir=evidence_dir,
+        evidence_dir=Path(evidence_dir) if evidence_dir and not remote else None,
         upstream=upstream,
     )
-    key = _signing_key(workspace)
-    if sign:
-        load_signing_key(key)  # one that can't sign is known before hours of checks
+    signer = load_signer(workspace) if sign else None  # one that can't sign is known before hours of checks
     with shown(quiet=quiet) as progress:
         admission = run(request, progress)
     report = admission.report
     out = deliver(admission, report_files, beside="raw evidence")
     (admission.evidence_dir / SIGNATURE_FILE).unlink(missing_ok=True)  # it would be of an earlier report
-    if sign:
-        write_whole(admission.evidence_dir / SIGNATURE_FILE, sign_evidence(report, key))
+    if signer is not None:
+        write_whole(admission.evidence_dir / SIGNATURE_FILE, sign_evidence(report, signer))
+    if remote and client:
+        with shown(quiet=quiet) as progress:
+            files = send_evidence(admission.evidence_dir, report, remote, client, progress)
+        out.print(f"{files} files of evidence are at {remote}", highlight=False)
     release = report.model.release
     if release and (published := _published(workspace, release, report.model.served_digest)):
         out.print(published, style="bold", highlight=False)
     elif report.verdict == "admitted" and release and not report.partial:
         out.print(f"next: modelctl publish {release}", style="bold")
     return report.exit_code
-
-
-def _signing_key(workspace: Workspace) -> Path | None:
-    """The key of the settings, from the registry repository's root."""
-    key = workspace.settings.signing.key
-    return workspace.resolve(key) if key else None
 
 
 def _published(workspace: Workspace, release: str, served_digest: str | None) -> str | None:

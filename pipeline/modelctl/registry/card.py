@@ -1,4 +1,4 @@
-"""The extract of a model card that git keeps of a release: title, licence, base models, languages, tags.
+"""The extract of a model card that git keeps of a release: title, licence, base models and so on.
 
 The card is the text of a model that was hostile until a moment ago: it is read as strictly as every document, what is
 kept is bounded in number and length and printable, and nothing of it is ever a command, a path or a template.
@@ -34,6 +34,7 @@ class Card(Document):
     licenses: Texts = ()
     """As written; `other` stands beside the name that the card gives it."""
     base_models: Texts = ()
+    datasets: Texts = ()
     languages: Texts = ()
     tags: Texts = ()
     task: str | None = None
@@ -59,6 +60,7 @@ def extract_card(tree: Tree) -> Card:
         title=title or _one(matter, "model_name"),
         licenses=(*_many(matter, "license"), *_many(matter, "license_name")),
         base_models=_many(matter, "base_model"),
+        datasets=_many(matter, "datasets"),
         languages=_many(matter, "language"),
         tags=_many(matter, "tags"),
         task=_one(matter, "pipeline_tag"),

@@ -1,4 +1,5 @@
-"""What git and the bucket each say of one release, held against each other: record, report, attestation, manifest, tag.
+"""What git and the bucket each say of one release, held against each other: record, report, attestation,
+model signature, bill of materials, manifest, tag.
 
 A claim that nobody could check is never one that agrees.
 """
@@ -6,21 +7,23 @@ A claim that nobody could check is never one that agrees.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from modelctl.admission.model_signature import SIGNATURE_FILE, verify_model
 from modelctl.admission.report import Report
 from modelctl.admission.signers import AllowedSigner
 from modelctl.errors import InputError, RefusedError
 from modelctl.git import Git
 from modelctl.model.release import release_folder
-from modelctl.registry.manifest import Manifest, attestation_key, manifest_key
-from modelctl.registry.records import ATTESTATION_FILE, RECORD_FILE, REPORT_FILE, Record
+from modelctl.registry.manifest import Manifest, attestation_key, bom_key, manifest_key, signature_key
+from modelctl.registry.records import ATTESTATION_FILE, BOM_FILE, RECORD_FILE, REPORT_FILE, Record
 from modelctl.registry.store import ObjectStore
 from modelctl.registry.trust import Signed, verified
 
+_PAPERS = {SIGNATURE_FILE: "model signature", BOM_FILE: "bill of materials"}
 State = Literal["agrees", "contradicts", "unchecked"]
 
 
@@ -40,6 +43,10 @@ def claims_in_git(root: Path, record: Record, signers: Sequence[AllowedSigner] |
     """What the registry repository says beside the record. Raises `InputError` for a malformed list of signers."""
     yield _report(root, record)
     yield _attestation(root, record, signers)
+    folder = _folder(root, record)
+    for name, sha256 in _beside(record).items():
+        content = (folder / name).read_bytes() if (folder / name).is_file() else None
+        yield _paper(_PAPERS[name], content, sha256, record, signers, origin=name)
     yield _tag(root, record)
 
 
@@ -59,6 +66,40 @@ def claims_in_bucket(store: ObjectStore, record: Record, signers: Sequence[Allow
         yield Claim(what=what, state="unchecked", detail=detail, remedy=f"modelctl publish {record.id} puts it there")
     else:
         yield _signed(what, attestation, record, signers, origin=attestation_key(name, version))
+    keys = {SIGNATURE_FILE: signature_key(name, version), BOM_FILE: bom_key(name, version)}
+    for file, sha256 in _beside(record).items():
+        what = f"{_PAPERS[file]} in the bucket"
+        yield _paper(what, store.read(keys[file]), sha256, record, signers, origin=keys[file])
+
+
+def _beside(record: Record) -> Mapping[str, str]:
+    """Name and sha256 of what the record names beside report and attestation."""
+    return {name: sha256 for name, sha256 in record.evidence.files.items() if name in _PAPERS}
+
+
+def _paper(
+    what: str,
+    content: bytes | None,
+    sha256: str,
+    record: Record,
+    signers: Sequence[AllowedSigner] | None,
+    *,
+    origin: str,
+) -> Claim:
+    """The model's signature or the bill of materials: the file that the record names, and of the bytes it names."""
+    if content is None or hashlib.sha256(content).hexdigest() != sha256:
+        detail = f"{origin} " + ("is not there" if content is None else "is not the file that the record names")
+        remedy = f"git log -p -- {origin}, or modelctl publish {record.id} where the bucket lost it"
+        return Claim(what=what, state="contradicts", detail=detail, remedy=remedy)
+    if not what.startswith(_PAPERS[SIGNATURE_FILE]):
+        return Claim(what=what, state="agrees", detail="is the file that the record names")
+    if signers is None:
+        return _nobody(what)
+    try:
+        signer = verify_model(content, record.served.tree, signers, origin=origin)
+    except RefusedError as error:
+        return Claim(what=what, state="contradicts", detail=error.message, remedy=error.remedy)
+    return Claim(what=what, state="agrees", detail=f"signed by {', '.join(signer.principals)} ({signer.key_id})")
 
 
 def _manifest(content: bytes, record: Record) -> Claim:
@@ -105,18 +146,22 @@ def _signed(
     what: str, content: bytes, record: Record, signers: Sequence[AllowedSigner] | None, *, origin: str
 ) -> Claim:
     if signers is None:
-        return Claim(
-            what=what,
-            state="unchecked",
-            detail="nobody says whose signature counts",
-            remedy="by a reviewed change, add policies/allowed_signers, or name a file with --signers",
-        )
+        return _nobody(what)
     try:
         signed = verified(content, signers, release_id=record.id, served=record.served, origin=origin)
     except RefusedError as error:
         return Claim(what=what, state="contradicts", detail=error.message, remedy=error.remedy)
     detail = f"signed by {', '.join(signed.principals)} ({signed.statement.key_id})"
     return Claim(what=what, state="agrees", detail=detail, signed=signed)
+
+
+def _nobody(what: str) -> Claim:
+    return Claim(
+        what=what,
+        state="unchecked",
+        detail="nobody says whose signature counts",
+        remedy="by a reviewed change, add policies/allowed_signers, or name a file with --signers",
+    )
 
 
 def _tag(root: Path, record: Record) -> Claim:

@@ -21,6 +21,8 @@ from modelctl.model.tree import FileEntry, Tree
 
 MANIFESTS = ".modelctl/releases/"
 ATTESTATIONS = ".modelctl/attestations/"
+SIGNATURES = ".modelctl/signatures/"
+BOMS = ".modelctl/boms/"
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Timestamp = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
@@ -120,6 +122,21 @@ def manifest_key(name: str, version: str) -> str:
 def attestation_key(name: str, version: str) -> str:
     """Where the bucket keeps the signed attestation, for those who pull without git."""
     return f"{ATTESTATIONS}{name}/{version}.dsse.json"
+
+
+def signature_key(name: str, version: str) -> str:
+    """Where the bucket keeps the model's signature for other tools."""
+    return f"{SIGNATURES}{name}/{version}.sig"
+
+
+def bom_key(name: str, version: str) -> str:
+    """Where the bucket keeps the bill of materials."""
+    return f"{BOMS}{name}/{version}.cdx.json"
+
+
+def papers(name: str, version: str) -> tuple[str, ...]:
+    """The keys of everything that the bucket may keep of a release beside its files and its manifest."""
+    return (attestation_key(name, version), signature_key(name, version), bom_key(name, version))
 
 
 def object_prefix(name: str, version: str) -> str:

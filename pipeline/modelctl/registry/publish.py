@@ -8,27 +8,50 @@ published version are refused.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from modelctl.admission.attestation import key_id, load_signing_key, public_line, sign
+from modelctl.admission.attestation import sign
+from modelctl.admission.keys import KeySigner, load_model_signer, load_signer, public_line
+from modelctl.admission.model_signature import sign_model
 from modelctl.admission.policy import LoadedPolicy, Retention
+from modelctl.admission.policy_files import FolderFiles
 from modelctl.admission.report import Report
-from modelctl.admission.signers import SIGNERS_FILE, load_allowed_signers
+from modelctl.admission.signers import SIGNERS_FILE, repository_signers
 from modelctl.errors import InputError
 from modelctl.git import Git
 from modelctl.model.release import Metadata, load_release, parse_release_id, release_folder
 from modelctl.model.tree import Tree, hash_file
 from modelctl.progress import SILENT, Progress
+from modelctl.registry.bom import bill_of_materials
 from modelctl.registry.capabilities import Capabilities, probe
 from modelctl.registry.card import extract_card
+from modelctl.registry.checkpoint import write_checkpoint
 from modelctl.registry.contents import REQUESTS_AT_ONCE, remember_contents
 from modelctl.registry.dvc import dvc_files, ensure_remote, pointer_text
 from modelctl.registry.eligibility import read_report, refuse_unless_admitted
-from modelctl.registry.manifest import Manifest, Served, attestation_key, manifest_key, object_prefix
-from modelctl.registry.recording import commit_record, existing_record, published_already, tag_name, write_record
-from modelctl.registry.records import ATTESTATION_FILE
+from modelctl.registry.manifest import (
+    Manifest,
+    Served,
+    attestation_key,
+    bom_key,
+    manifest_key,
+    object_prefix,
+    signature_key,
+)
+from modelctl.registry.manifest import (
+    papers as paper_keys,
+)
+from modelctl.registry.recording import (
+    Papers,
+    commit_record,
+    existing_record,
+    published_already,
+    tag_name,
+    write_record,
+)
 from modelctl.registry.retired import refuse_retired
 from modelctl.registry.store import ObjectStore
 from modelctl.registry.upload import Step, carry_out, plan_upload, sweep_and_check
@@ -79,11 +102,11 @@ def publish(
     name, version = parse_release_id(release_id)
     folder = release_folder(workspace.root, name, version)
     refuse_retired(workspace.root, name, version)
-    load_release(folder / "release.yaml")
+    spec = load_release(folder / "release.yaml").spec
     report_text = read_report(report_path, release_id)
     report = Report.from_json(report_text, origin=str(report_path))
     refuse_unless_admitted(report, release_id, tree, policy=policy, release_sha256=hash_file(folder / "release.yaml"))
-    signer = _signer(workspace)
+    signer, model_signer = _signers(workspace)
     git = Git.containing(workspace.root)
     git.run("var", "GIT_COMMITTER_IDENT")  # a commit that can't be made is known before anything is sent
     served = Served.of(tree, bucket=store.bucket, name=name, version=version)
@@ -98,7 +121,7 @@ def publish(
         manifest_existed=manifest is not None,
         commit=None,
         tag=tag_name(name, version),
-        key_id=existing.evidence.key_id if existing else signer,
+        key_id=existing.evidence.key_id if existing else signer.key_id,
         capabilities=None,
         retained_until=None,
     )
@@ -110,11 +133,21 @@ def publish(
     steps = carry_out(store, tree, steps, name=name, version=version, progress=progress)
     if manifest is None:  # another publisher may have been faster: what is published now is not to be swept
         manifest = _existing_manifest(store, name, version, served)
-    envelope = sign(report, tree, _key_path(workspace)) if existing is None else None
-    attestation = envelope.to_json().encode() if envelope else (folder / ATTESTATION_FILE).read_bytes()
-    if manifest is None:  # one that is there is of an attempt that never became a release
-        store.remove(attestation_key(name, version))
-    store.put_if_absent(attestation_key(name, version), attestation)
+    card = extract_card(tree)
+    if existing is None:
+        envelope = sign(report, tree, signer)
+        papers = Papers(
+            attestation=envelope.to_json().encode(),
+            key_id=signer.key_id,
+            model_signature=sign_model(tree, release_id, model_signer) if model_signer else None,
+            bom=bill_of_materials(report, spec, tree, card, served).encode(),
+        )
+    else:
+        papers = Papers.of_record(folder, existing)
+    if manifest is None:  # those that are there are of an attempt that never became a release
+        for key in paper_keys(name, version):
+            store.remove(key)
+    kept = _put(store, papers, name, version)
     if manifest is None:
         sweep_and_check(store, tree, name=name, version=version, progress=progress)
         if can is not None and not can.conditional_writes:
@@ -122,37 +155,46 @@ def publish(
                 f"{store.place} does not enforce If-None-Match: two publications at the same instant are not kept apart"
             )
         manifest = _write_manifest(store, name, version, served)
-    until = _retain(store, manifest, retention, can, progress) if retention and can else None
+    until = _retain(store, manifest, retention, can, kept, progress) if retention and can else None
     remember_contents(store, tree.files, object_prefix(name, version))
     written: tuple[Path, ...] = ()
-    if envelope is not None:
+    if existing is None:
         remote, written = ensure_remote(git.root, store)
-        card = extract_card(tree)
         if card.problem:
             progress.note(f"the model card is recorded as unreadable: {card.problem}")
         pointer = pointer_text(store, served, release_id=release_id, remote=remote)
-        write_record(folder, manifest, report, report_text=report_text, envelope=envelope, card=card, pointer=pointer)
+        write_checkpoint(workspace.root, release_id, served.tree_digest, signer)
+        write_record(folder, manifest, report, report_text=report_text, papers=papers, card=card, pointer=pointer)
     beside = [path for path in dvc_files(git.root) if path in written or not git.tracks(path)]
     commit = commit_record(git, folder, report, release_id, served, beside=beside)
     git.tag(result.tag, f"{release_id}\n\nModel-Digest: {served.tree_digest}", at=commit)
     return replace(result, steps=steps, commit=commit, capabilities=can, retained_until=until)
 
 
-def _signer(workspace: Workspace) -> str:
-    """The key id of the signing key, which must be an allowed one where the repository lists them."""
-    key = load_signing_key(_key_path(workspace)).public_key()
-    path = workspace.root / SIGNERS_FILE
-    if path.is_file() and key not in [signer.key for signer in load_allowed_signers(path)]:
-        raise InputError(
-            f"the signing key {key_id(key)} is not in {path}: nobody could verify the attestation",
-            remedy=f"by a reviewed change, add the line: NAME {public_line(key)}",
-        )
-    return key_id(key)
+def _signers(workspace: Workspace) -> tuple[KeySigner, KeySigner | None]:
+    """What signs the attestation and the model, whose keys must be allowed ones where the repository lists them."""
+    signer, model_signer = load_signer(workspace), load_model_signer(workspace)
+    allowed = repository_signers(FolderFiles(workspace.root))
+    for item in (signer, model_signer):
+        if item is not None and allowed is not None and item.key_id not in [known.key_id for known in allowed]:
+            raise InputError(
+                f"the signing key {item.key_id} is not in {workspace.root / SIGNERS_FILE}: nobody could verify it",
+                remedy=f"by a reviewed change, add the line: NAME {public_line(item.public)}",
+            )
+    return signer, model_signer
 
 
-def _key_path(workspace: Workspace) -> Path | None:
-    key = workspace.settings.signing.key
-    return workspace.resolve(key) if key else None
+def _put(store: ObjectStore, papers: Papers, name: str, version: str) -> tuple[str, ...]:
+    """Bring what vouches for a release into the bucket, for those who pull without git; returns the keys."""
+    contents = {
+        attestation_key(name, version): papers.attestation,
+        signature_key(name, version): papers.model_signature,
+        bom_key(name, version): papers.bom,
+    }
+    there = {key: content for key, content in contents.items() if content}
+    for key, content in there.items():
+        store.put_if_absent(key, content)
+    return tuple(there)
 
 
 def _existing_manifest(store: ObjectStore, name: str, version: str, served: Served) -> Manifest | None:
@@ -175,9 +217,15 @@ def _write_manifest(store: ObjectStore, name: str, version: str, served: Served)
 
 
 def _retain(
-    store: ObjectStore, manifest: Manifest, retention: Retention, can: Capabilities, progress: Progress
+    store: ObjectStore,
+    manifest: Manifest,
+    retention: Retention,
+    can: Capabilities,
+    kept: Sequence[str],
+    progress: Progress,
 ) -> datetime.datetime | None:
-    """Have the server keep the release as it is; the same date at every run, counted from the publication."""
+    """Have the server keep the release as it is, with the objects `kept` beside it; the same date at every run, counted
+    from the publication."""
     if not can.object_lock:
         progress.note(
             f"{store.place} has no object lock: nothing there keeps the release for the {retention.days} days that the "
@@ -188,7 +236,7 @@ def _retain(
     until = published + datetime.timedelta(days=retention.days)
     name, version = manifest.release.name, manifest.release.version
     keys = [object_prefix(name, version) + item.path for item in manifest.served.files]
-    keys += [attestation_key(name, version), manifest_key(name, version)]
+    keys += [*kept, manifest_key(name, version)]
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         for _ in pool.map(lambda key: store.retain(key, retention.mode, until), keys):
             pass

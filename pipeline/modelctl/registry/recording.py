@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from modelctl.admission.attestation import Envelope
+from modelctl.admission.model_signature import SIGNATURE_FILE
 from modelctl.admission.report import Report
 from modelctl.documents import load_document
 from modelctl.errors import InputError, RefusedError
 from modelctl.files import write_whole
 from modelctl.git import Git
 from modelctl.registry.card import CARD_FILE, Card
+from modelctl.registry.checkpoint import CHECKPOINT_FILE
 from modelctl.registry.dvc import OUTPUT, POINTER_FILE
 from modelctl.registry.manifest import Manifest, Served
 from modelctl.registry.records import (
     ATTESTATION_FILE,
+    BOM_FILE,
     RECORD_FILE,
     REPORT_FILE,
     EvidenceRecord,
@@ -30,7 +33,18 @@ from modelctl.registry.records import (
 )
 
 IGNORE_FILE = ".gitignore"
-WRITTEN = (REPORT_FILE, ATTESTATION_FILE, CARD_FILE, POINTER_FILE, IGNORE_FILE, RECORD_FILE)
+WRITTEN = (
+    REPORT_FILE,
+    ATTESTATION_FILE,
+    SIGNATURE_FILE,
+    BOM_FILE,
+    CARD_FILE,
+    POINTER_FILE,
+    IGNORE_FILE,
+    CHECKPOINT_FILE,
+    RECORD_FILE,
+)
+"""`model.sig` only where an ECDSA key signs."""
 
 
 def tag_name(name: str, version: str) -> str:
@@ -55,10 +69,7 @@ def existing_record(folder: Path, served: Served, release_id: str) -> Record | N
             f"{release_id} is recorded at {record.served.uri}, and would go to {served.uri}",
             remedy="set store.bucket to the bucket that the record names",
         )
-    for name, wanted in (
-        (REPORT_FILE, record.evidence.report_sha256),
-        (ATTESTATION_FILE, record.evidence.attestation_sha256),
-    ):
+    for name, wanted in record.evidence.files.items():
         file = folder / name
         if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != wanted:
             raise RefusedError(
@@ -76,11 +87,38 @@ def published_already(release_id: str, there: str, now: str, where: str) -> Refu
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Papers:
+    """What says of a release who vouches for it, and what it is made of, as files of the record."""
+
+    attestation: bytes
+    key_id: str
+    """Of the key that signed the attestation."""
+    model_signature: bytes | None
+    bom: bytes
+
+    @classmethod
+    def of_record(cls, folder: Path, record: Record) -> Papers:
+        """Those of a record that is there; `bom` is empty in one of before there was one."""
+        texts = {name: (folder / name).read_bytes() for name in record.evidence.files}
+        return cls(
+            attestation=texts[ATTESTATION_FILE],
+            key_id=record.evidence.key_id,
+            model_signature=texts.get(SIGNATURE_FILE),
+            bom=texts.get(BOM_FILE, b""),
+        )
+
+    def files(self) -> dict[str, bytes]:
+        """The files that there are, by name."""
+        every = {ATTESTATION_FILE: self.attestation, SIGNATURE_FILE: self.model_signature, BOM_FILE: self.bom}
+        return {name: content for name, content in every.items() if content}
+
+
 def write_record(
-    folder: Path, manifest: Manifest, report: Report, *, report_text: str, envelope: Envelope, card: Card, pointer: str
+    folder: Path, manifest: Manifest, report: Report, *, report_text: str, papers: Papers, card: Card, pointer: str
 ) -> None:
     """Write the release's files; `pointer` is the text of `weights.dvc`."""
-    attestation = envelope.to_json().encode()
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in papers.files().items()}
     record = Record(
         metadata=manifest.release,
         published_at=manifest.published_at,
@@ -92,13 +130,16 @@ def write_record(
         policy=PolicyRecord(name=report.policy.name, digest=report.policy.digest),
         evidence=EvidenceRecord(
             report_sha256=hashlib.sha256(report_text.encode()).hexdigest(),
-            attestation_sha256=hashlib.sha256(attestation).hexdigest(),
-            key_id=envelope.signatures[0][0],
+            attestation_sha256=digests[ATTESTATION_FILE],
+            key_id=papers.key_id,
+            model_signature_sha256=digests.get(SIGNATURE_FILE),
+            bom_sha256=digests.get(BOM_FILE),
         ),
         served=manifest.served,
     )
     write_whole(folder / REPORT_FILE, report_text)
-    write_whole(folder / ATTESTATION_FILE, attestation)
+    for name, content in papers.files().items():
+        write_whole(folder / name, content)
     write_whole(folder / CARD_FILE, card.to_yaml())
     write_whole(folder / POINTER_FILE, pointer)
     write_whole(folder / IGNORE_FILE, f"/{OUTPUT}\n")  # where dvc pull puts the bytes, which git must never take in

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from modelctl.admission.model_signature import SIGNATURE_FILE
 from modelctl.documents import Document, load_document, write_yaml
 from modelctl.errors import InputError
 from modelctl.model.release import Metadata, load_release, release_folder, similar_release
@@ -20,6 +21,7 @@ from modelctl.registry.versions import version_order
 RECORD_FILE = "record.yaml"
 REPORT_FILE = "admission.json"
 ATTESTATION_FILE = "attestation.dsse.json"
+BOM_FILE = "bom.cdx.json"
 KeyId = Annotated[str, StringConstraints(pattern=r"^SHA256:[A-Za-z0-9+/]{43}$")]
 
 
@@ -45,6 +47,21 @@ class EvidenceRecord(Document):
     attestation_sha256: Sha256
     key_id: KeyId
     """The signing key's fingerprint, as `ssh-keygen -l` prints it."""
+    model_signature_sha256: Sha256 | None = None
+    """Of `model.sig`; none where no ECDSA key signs, and in records of before there was one."""
+    bom_sha256: Sha256 | None = None
+    """Of `bom.cdx.json`; none in records of before there was one."""
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files' names and sha256s."""
+        every = {
+            REPORT_FILE: self.report_sha256,
+            ATTESTATION_FILE: self.attestation_sha256,
+            SIGNATURE_FILE: self.model_signature_sha256,
+            BOM_FILE: self.bom_sha256,
+        }
+        return {name: sha256 for name, sha256 in every.items() if sha256 is not None}
 
 
 class Record(Document):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from modelctl.model.release import NAME_PATTERN, VERSION_PATTERN
 from modelctl.progress import Progress
 from modelctl.registry.contents import CONTENTS
-from modelctl.registry.manifest import MANIFESTS, attestation_key, manifest_key, object_prefix
+from modelctl.registry.manifest import MANIFESTS, manifest_key, object_prefix, papers
 from modelctl.registry.store import ObjectStore
 
 WORKERS = 8
@@ -94,7 +94,8 @@ def remove(
         for item in items:
             task.describe(item.id)
             store.remove(manifest_key(item.name, item.version))
-            store.remove(attestation_key(item.name, item.version))
+            for key in papers(item.name, item.version):
+                store.remove(key)
             with ThreadPoolExecutor(WORKERS) as pool:
                 for _ in pool.map(store.remove, item.keys):
                     task.advance()

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelctl.admission.attestation import Envelope, Statement, verify
-from modelctl.admission.signers import SIGNERS_FILE, AllowedSigner, load_allowed_signers
+from modelctl.admission.attestation import Statement, verify
+from modelctl.admission.dsse import Envelope
+from modelctl.admission.policy_files import FolderFiles
+from modelctl.admission.signers import SIGNERS_FILE, AllowedSigner, load_allowed_signers, repository_signers
 from modelctl.errors import CannotDecideError, InputError, RefusedError
 from modelctl.model.release import release_folder
 from modelctl.registry.manifest import Manifest, Served, attestation_key, manifest_key
@@ -111,7 +113,7 @@ def verified(text: bytes, signers: Sequence[AllowedSigner], *, release_id: str, 
         envelope = Envelope.from_json(text.decode(errors="replace"), origin=origin)
     except InputError as error:
         raise RefusedError(error.message, remedy=f"modelctl audit {release_id} --verify") from error
-    statement = verify(envelope, [signer.key for signer in signers])
+    statement = verify(envelope, [signer.verifier for signer in signers])
     report = statement.report
     if report.model.release != release_id:
         raise RefusedError(f"{origin} is the attestation of {report.model.release}, wanted that of {release_id}")
@@ -122,22 +124,20 @@ def verified(text: bytes, signers: Sequence[AllowedSigner], *, release_id: str, 
         )
     if report.verdict != "admitted" or report.partial:
         raise RefusedError(f"{origin}: the signed report says {'partial, ' if report.partial else ''}{report.verdict}")
-    principals = [signer.principals for signer in signers if _key_id(signer) == statement.key_id]
-    return Signed(statement=statement, principals=principals[0] if principals else (statement.key_id,))
+    principals = [signer.principals for signer in signers if signer.verifier.signer_of(envelope) == statement.key_id]
+    return Signed(statement=statement, principals=principals[0])
 
 
 def signers_of(root: Path, named: Path | None = None) -> tuple[AllowedSigner, ...] | None:
-    """Who may sign: the file named, else that of the registry repository; None when there is neither.
+    """Who may sign: the file named, else those that the registry repository lists; None when there is neither.
 
     Raises `InputError` for a file that is missing, malformed or allows nobody.
     """
-    path = named or root / SIGNERS_FILE
-    if named is None and not path.is_file():
-        return None
-    found = load_allowed_signers(path)
-    if not found:
+    found = repository_signers(FolderFiles(root)) if named is None else load_allowed_signers(named)
+    if found is not None and not found:
         raise InputError(
-            f"{path}: names no Ed25519 key, so nobody may sign", remedy="add a line: NAME ssh-ed25519 AAAA…"
+            f"{named or root / SIGNERS_FILE}: names no Ed25519 or ECDSA key, so nobody may sign",
+            remedy="add a line: NAME and the text of KEY.pub",
         )
     return found
 
@@ -161,9 +161,3 @@ def _attestation(
             remedy=f"modelctl publish {name}@{version} puts it there",
         )
     return found, key
-
-
-def _key_id(signer: AllowedSigner) -> str:
-    from modelctl.admission.attestation import key_id
-
-    return key_id(signer.key)

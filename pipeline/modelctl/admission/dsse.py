@@ -1,0 +1,100 @@
+"""DSSE envelopes (Dead Simple Signing Envelope v1.0.2), and the one seam between them and whatever signs or verifies.
+
+A signature is over the payload's type and exact bytes, never over a way of writing them down again. The key ids of an
+envelope are hints that anyone can write: a verifier goes by its own key alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from modelctl.errors import InputError
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Envelope:
+    """A DSSE envelope: the payload's exact bytes and (key id, signature) pairs."""
+
+    payload: bytes
+    payload_type: str
+    signatures: tuple[tuple[str, bytes], ...]
+    bundle: str | None = None
+    """The text of the sigstore bundle that brought the envelope; None for one that stands alone."""
+
+    def to_json(self) -> str:
+        """Deterministic JSON with a final newline; of a bundle its own text."""
+        return self.bundle if self.bundle is not None else json.dumps(self.as_plain(), indent=2, sort_keys=True) + "\n"
+
+    def as_plain(self) -> dict[str, Any]:
+        """The envelope as JSON values."""
+        signatures = [{"keyid": key, "sig": base64.b64encode(sig).decode()} for key, sig in self.signatures]
+        return {
+            "payload": base64.b64encode(self.payload).decode(),
+            "payloadType": self.payload_type,
+            "signatures": signatures,
+        }
+
+    @classmethod
+    def from_json(cls, text: str, *, origin: str) -> Envelope:
+        """Parse an envelope, or the one that a sigstore bundle holds. Raises `InputError` that names `origin`."""
+        try:
+            body = json.loads(text)
+            bundle = text if "dsseEnvelope" in body else None
+            body = body["dsseEnvelope"] if bundle is not None else body
+            return cls(
+                payload=base64.b64decode(body["payload"], validate=True),
+                payload_type=str(body["payloadType"]),
+                signatures=tuple(
+                    (str(item.get("keyid", "")), base64.b64decode(item["sig"], validate=True))
+                    for item in body["signatures"]
+                ),
+                bundle=bundle,
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, binascii.Error, RecursionError) as error:
+            raise InputError(f"{origin}: not a DSSE envelope: {error!r}") from error
+
+    def named(self) -> str:
+        """Whom the envelope names as its signers, for a person; nothing of it is proven."""
+        return ", ".join(name or "(unnamed)" for name, _ in self.signatures) or "nobody"
+
+
+class Signer(Protocol):
+    """Something that signs."""
+
+    @property
+    def key_id(self) -> str:
+        """Names the key: see `keys.key_id`."""
+
+    def seal(self, payload: bytes) -> Envelope:
+        """The in-toto statement `payload` in a signed envelope."""
+
+
+class Verifier(Protocol):
+    """Something that knows one signer's signatures."""
+
+    def signer_of(self, envelope: Envelope) -> str | None:
+        """The id of the key that signed the envelope, when that is this verifier's signer; else None."""
+
+
+def signer_of(envelope: Envelope, verifiers: Iterable[Verifier]) -> str | None:
+    """The id of the key by which one of `verifiers` has signed the envelope; None when none has."""
+    return next((found for verifier in verifiers if (found := verifier.signer_of(envelope)) is not None), None)
+
+
+def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
+    """What a signature is over (the specification's PAE): both parts with their lengths in bytes."""
+    kind = payload_type.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+def canonical(statement: Any) -> bytes:
+    """A statement as the bytes that are signed: JSON with sorted keys and no space, UTF-8."""
+    return json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
