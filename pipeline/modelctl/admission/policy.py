@@ -89,6 +89,16 @@ class Retention(Document):
     """Counted from the publication."""
 
 
+class HistoryRules(Document):
+    """What git itself has to prove, besides the attestation; `modelctl audit --verify` reads it."""
+
+    commits: Literal["signed", "unsigned"] = "unsigned"
+    """`signed`: commits that publish, or that change what an environment serves, carry an SSH signature of a key that
+    `policies/allowed_signers` listed before them."""
+    tags: Literal["signed", "unsigned"] = "unsigned"
+    """`signed`: the same of release tags."""
+
+
 class Rule(Document):
     """A team's own rule: a CEL expression over the report."""
 
@@ -132,6 +142,8 @@ class PolicySpec(Document):
     """What may be waived, and for how long."""
     retention: Retention | None = None
     """For how long the object store keeps a release from being changed or removed; none: it is not asked to."""
+    history: Annotated[HistoryRules | None, Field(exclude_if=lambda value: value is None)] = None
+    """What git itself has to prove; none: nothing. A policy that does not name it has the digest that it had before."""
     checks: PolicyChecks = PolicyChecks()
     """One section for each check."""
     own_checks: dict[CheckId, OwnCheck] = Field(default_factory=dict)

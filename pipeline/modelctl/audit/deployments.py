@@ -1,15 +1,24 @@
-"""Is what runs what was published: annotations, init container, trailers and the cluster's list match the record."""
+"""Is what runs what was published: annotations, init container, trailers and the cluster's list match the record, and
+where the policy demands it whoever changed what is served has signed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
-from modelctl.audit.history import Commit, History
+from modelctl.audit.day import RuleDays
+from modelctl.audit.history import Commit, FileChange, History
+from modelctl.audit.memory import Memory, key_of
+from modelctl.audit.publications import Publication, Published
+from modelctl.audit.signatures import unsigned_commits
+from modelctl.audit.tags import Tag
 from modelctl.audit.violation import Violation
-from modelctl.documents import parse_yaml
 from modelctl.errors import InputError
+from modelctl.model.release import NAME_PATTERN, VERSION_PATTERN
+from modelctl.rollout.lint.reading import documents
 from modelctl.rollout.published import PUBLISHED_FILE, parse_published
 from modelctl.rollout.words import (
     DIGEST_ANNOTATION,
@@ -39,16 +48,6 @@ class Claim:
         return f"gitops/environments/{self.environment}/{self.name}/{ROLLOUT_FILE}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Published:
-    """What the record of a release says, and the commit that made it."""
-
-    digest: str
-    commit: str
-    retired: bool = False
-    """Its bytes were given up."""
-
-
 def deployed(history: History, *, env: str | None = None) -> tuple[tuple[str, str], ...]:
     """(environment, name) of every release folder at HEAD."""
     found = []
@@ -59,20 +58,89 @@ def deployed(history: History, *, env: str | None = None) -> tuple[tuple[str, st
     return tuple(item for item in found if env in (None, item[0]))
 
 
-def check_deployment(
-    history: History, environment: str, name: str, published: Mapping[str, Published]
-) -> Iterator[Violation]:
-    """Every contradiction about one release folder: at HEAD, and in each commit that changed what it serves."""
-    path = f"gitops/environments/{environment}/{name}/{ROLLOUT_FILE}"
-    commits = [commit for commit in history.commits if any(c.path == path and not c.deleted for c in commit.changes)]
-    contents = history.contents([(commit.id, path) for commit in commits])
-    claims = [_claim(environment, name, content) for content in contents]
-    before: Claim | None = None
-    for commit, claim in zip(commits, claims, strict=True):
-        yield from _commit(history, commit, claim, before, published)
-        before = claim
-    last = commits[-1].id if commits else None
-    yield from _head(_claim(environment, name, history.content(history.head, path)), last, published)
+@dataclass(frozen=True, kw_only=True)
+class Deployments:
+    """What release folders are held against."""
+
+    history: History
+    published: Mapping[str, Published]
+    days: RuleDays
+    memory: Memory
+
+    def check(self, environment: str, name: str) -> Iterator[Violation]:
+        """Every contradiction about one release folder: at HEAD, and in each commit that changed what it serves."""
+        path = f"gitops/environments/{environment}/{name}/{ROLLOUT_FILE}"
+        commits = self._touching.get(path, ())
+        blobs = [change.blob or "" for _, change in commits]
+        now = self.history.object_id(self.history.head, path) or ""
+        claims = self._claims(environment, name, [*blobs, now])
+        before: Claim | None = None
+        moved = []
+        for (commit, _), claim in zip(commits, claims, strict=False):
+            yield from _commit(self.history, commit, claim, before, self.published)
+            if before is None or (before.release, before.digest) != (claim.release, claim.digest):
+                moved.append(commit)
+            before = claim
+        yield from self._unsigned(claims[-1], moved)
+        last = commits[-1][0].id if commits else None
+        yield from _head(claims[-1], last, self.published)
+
+    @cached_property
+    def _touching(self) -> Mapping[str, list[tuple[Commit, FileChange]]]:
+        """The commits that wrote each Rollout manifest."""
+        found: dict[str, list[tuple[Commit, FileChange]]] = {}
+        for commit in self.history.commits:
+            for change in commit.changes:
+                if change.path.endswith(f"/{ROLLOUT_FILE}") and not change.deleted:
+                    found.setdefault(change.path, []).append((commit, change))
+        return found
+
+    def _claims(self, environment: str, name: str, blobs: Sequence[str]) -> list[Claim]:
+        new = [blob for blob in dict.fromkeys(blobs) if blob and not self.memory.holds(f"claim:{blob}")]
+        texts = dict(zip(new, self.history.git.blobs(new) if new else (), strict=True))
+        found = []
+        for blob in blobs:
+            release, digest, verified = self.memory.get(f"claim:{blob}", partial(_claim, texts.get(blob)))
+            found.append(
+                Claim(environment=environment, name=name, release=release, digest=digest, verified_digest=verified)
+            )
+        return found
+
+    def _unsigned(self, claim: Claim, commits: Sequence[Commit]) -> Iterator[Violation]:
+        """The commits that moved what is served without a signature that the policy of that day demanded."""
+        self.days.prepare(_before(commit) for commit in commits)
+        for commit in commits:
+            rules = self.days.at(_before(commit))
+            try:
+                name = rules.default_policy
+                demanded = rules.policy(name).policy.spec.history
+            except InputError:
+                continue  # a policy that can't be read admits nothing; said where a release was published under it
+            if demanded is None or demanded.commits != "signed":
+                continue
+            key = key_of("commit", commit.id, rules.signers_text)
+            if self.memory.holds(key):
+                continue
+            why = unsigned_commits(self.history.git, [commit.id], rules.signers_text)
+            if not why:
+                self.memory.keep(key)
+                continue
+            message = f"the policy '{name}' wants signed commits; {commit.id[:12]}, which changed what is served: "
+            yield _violation(claim, "commit-unsigned", message + why[commit.id], commit.id)
+
+
+def check_tags(tags: Mapping[str, Tag], known: Mapping[str, Publication]) -> Iterator[Violation]:
+    """Every release tag that no publication made."""
+    ours = {publication.tag for publication in known.values()}
+    for name, tag in tags.items():
+        if name not in ours and _RELEASE_TAG.fullmatch(name):
+            yield Violation(
+                rule="audit.tag-unpublished",
+                message=f"tag {name} names a release that no commit of this history published",
+                remedy=f"git show {name} shows who made it; git fetch if commits are missing, else delete the tag",
+                commit=tag.commit,
+                release=name.replace("@v", "@", 1),
+            )
 
 
 def check_allowed(history: History, published: Mapping[str, Published]) -> Iterator[Violation]:
@@ -148,11 +216,13 @@ def _commit(
         yield _violation(claim, "rollout-early", message, commit.id)
 
 
-def _claim(environment: str, name: str, content: bytes | None) -> Claim:
+def _claim(content: bytes | None) -> tuple[str | None, str | None, bool]:
+    """What a manifest's bytes say: release, digest, and whether an init container verifies that digest."""
     try:
-        manifest = parse_yaml((content or b"").decode(errors="replace"), origin=ROLLOUT_FILE)
+        found = [value for _, value in documents((content or b"").decode(errors="replace"), origin=ROLLOUT_FILE)]
     except InputError:
-        manifest = None
+        found = []
+    manifest = found[0] if len(found) == 1 else None
     outer, inner = _annotations(manifest), _annotations(_at(manifest, "spec", "template"))
     values = {key: outer.get(key) if outer.get(key) == inner.get(key) else None for key in _KEYS}
     digest = values[DIGEST_ANNOTATION]
@@ -163,15 +233,14 @@ def _claim(environment: str, name: str, content: bytes | None) -> Claim:
         for key in ("command", "args")
         for word in _words(_at(container, key))
     ]
-    return Claim(
-        environment=environment,
-        name=name,
-        release=values[RELEASE_ANNOTATION],
-        digest=digest,
-        verified_digest=digest is not None and any(digest in word for word in words),
-    )
+    return values[RELEASE_ANNOTATION], digest, digest is not None and any(digest in word for word in words)
 
 
+def _before(commit: Commit) -> str:
+    return commit.parents[0] if commit.parents else commit.id
+
+
+_RELEASE_TAG = re.compile(f"{NAME_PATTERN[1:-1]}@v{VERSION_PATTERN[1:-1]}")
 _KEYS = (RELEASE_ANNOTATION, DIGEST_ANNOTATION)
 
 

@@ -1,23 +1,29 @@
 """The git history of a registry repository, read once: who changed which file, in which commit, with which trailers.
 
 Fields are separated by NUL, which neither a name nor a message can hold, so nothing that a person writes can pose as
-another field. Replacement objects and the reader's own log settings are ignored.
+another field. Replacement objects and the reader's own log settings are ignored. A registry that was moved as a whole
+into another folder is followed to where it was.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from modelctl.audit.graph import Graph
 from modelctl.git import Git
 
 KEPT_PATHS = ("registry", "gitops", "policies")
-_FORMAT = "%H%x00%P%x00%cI%x00%an%x00%ae%x00%s%x00%(trailers:only,unfold)"
-_FIELDS = 7
-_STATUS = re.compile(r"[A-Z]+")
+MAX_MOVES = 8
+_FORMAT = "%H%x00%P%x00%cI%x00%an%x00%ae%x00%cn%x00%ce%x00%s%x00%(trailers:only,unfold)"
+_FIELDS = 9
+_RAW = re.compile(r":+[0-7 ]+ (?P<objects>[0-9a-f ]+) (?P<status>[A-Z]+)")
+_LOG = ("--no-replace-objects", "-c", "log.showSignature=false", "-c", "log.showRoot=true", "log", "-z")
+Place = tuple[str, str]
+"""A commit and a path."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +34,10 @@ class FileChange:
     """As git prints it: A, M, D, T; two letters for a merge that differs from both its parents."""
     path: str
     """Relative to the registry repository's root."""
+    blob: str | None
+    """The object id of the file's content afterwards; None when it is gone."""
+    before: str | None
+    """The same before; None for a new file."""
 
     @property
     def added(self) -> bool:
@@ -50,6 +60,7 @@ class Commit:
     """Committer's date, ISO 8601 with zone."""
     author: str
     """`Name <address>`."""
+    committer: str
     subject: str
     trailers: tuple[tuple[str, str], ...]
     changes: tuple[FileChange, ...]
@@ -68,6 +79,12 @@ class History:
     commits: tuple[Commit, ...]
     prefix: str
     """Path of the registry repository's root inside the git repository: "" or `folder/`."""
+    head: str = ""
+    """The commit that the history leads to; "" before the first one."""
+    moves: tuple[Place, ...] = ()
+    """Commits that moved the whole registry, newest first, and the prefix before each."""
+    _held: dict[Place, bytes | None] = field(default_factory=dict, repr=False, compare=False)
+    _ids: dict[Place, str | None] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def git(self) -> Git:
@@ -75,43 +92,88 @@ class History:
         return Git(self.root)
 
     @cached_property
-    def head(self) -> str:
-        """The commit that the history leads to."""
-        return self.git.head() or ""
+    def graph(self) -> Graph:
+        """How all commits hang together, those that changed nothing here too."""
+        return Graph.of(self.git, self.head) if self.head else Graph({})
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Commit]:
+        """The commits by their ids."""
+        return {commit.id: commit for commit in self.commits}
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """Every folder that a kept commit ever changed a file right in."""
+        return frozenset(change.path.rpartition("/")[0] for commit in self.commits for change in commit.changes)
 
     @cached_property
     def shallow(self) -> bool:
         """Whether older commits were left out when this clone was made."""
         return self.git.run("rev-parse", "--is-shallow-repository").strip() == "true"
 
-    def contents(self, files: list[tuple[str, str]]) -> tuple[bytes | None, ...]:
+    def prefix_at(self, commit: str) -> str:
+        """Where the registry was at a commit: its prefix after the last move that the commit builds on."""
+        prefix = self.prefix
+        for move, before in self.moves:
+            if self.graph.is_ancestor(move, commit):
+                break
+            prefix = before
+        return prefix
+
+    def hold(self, files: Iterable[Place]) -> None:
+        """Read many (commit, path) at once and keep them, in place of what was kept before."""
+        wanted = list(dict.fromkeys(files))
+        self._held.clear()
+        self._held.update(zip(wanted, self.contents(wanted), strict=True))
+
+    def contents(self, files: Sequence[Place]) -> tuple[bytes | None, ...]:
         """Contents of many (commit, path) at once; None where there is no such file."""
-        return self.git.blobs([f"{commit}:{self.prefix}{path}" for commit, path in files]) if files else ()
+        missing = [place for place in dict.fromkeys(files) if place not in self._held]
+        found = (
+            dict(zip(missing, self.git.blobs([self._spec(*place) for place in missing]), strict=True))
+            if missing
+            else {}
+        )
+        return tuple(found[place] if place in found else self._held[place] for place in files)
 
     def content(self, commit: str, path: str) -> bytes | None:
         """The content of a file at a commit, or None."""
         return self.contents([(commit, path)])[0]
 
+    def object_ids(self, places: Iterable[Place]) -> tuple[str | None, ...]:
+        """Object ids of many files or folders, (commit, path), at once; None where there is none. They are kept."""
+        wanted = list(places)
+        missing = [place for place in dict.fromkeys(wanted) if place not in self._ids]
+        if missing:
+            specs = [self._spec(*place).rstrip("/") for place in missing]
+            self._ids.update(zip(missing, self.git.object_ids(specs), strict=True))
+        return tuple(self._ids[place] for place in wanted)
+
     def object_id(self, commit: str, path: str) -> str | None:
         """The object id of a file or folder at a commit, or None."""
-        spec = f"{commit}:{self.prefix}{path}".rstrip("/")
-        return self.git.run("rev-parse", "--verify", "--quiet", spec, check=False).strip() or None
+        return self.object_ids([(commit, path)])[0]
 
     def listing(self, commit: str, folder: str) -> dict[str, str]:
         """Mode and object id of every file below a folder at a commit, by path relative to the root."""
-        listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", commit, "--", self.prefix + folder)
+        prefix = self.prefix_at(commit)
+        listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", commit, "--", prefix + folder)
         entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
-        return {path.removeprefix(self.prefix): about for about, _, path in entries}
+        return {path.removeprefix(prefix): about for about, _, path in entries}
 
     def paths(self, commit: str, *folders: str) -> tuple[str, ...]:
         """All files below some folders at a commit, relative to the root."""
-        wanted = [self.prefix + folder for folder in folders]
+        prefix = self.prefix_at(commit)
+        wanted = [prefix + folder for folder in folders]
         listed = self.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, "--", *wanted)
-        return tuple(path.removeprefix(self.prefix) for path in listed.split("\0") if path)
+        return tuple(path.removeprefix(prefix) for path in listed.split("\0") if path)
 
     def is_ancestor(self, earlier: str, later: str) -> bool:
         """Whether `later` builds on `earlier` (or is it)."""
-        return self.git.run("merge-base", "--all", earlier, later, check=False).split() == [earlier]
+        return self.graph.is_ancestor(earlier, later)
+
+    def _spec(self, commit: str, path: str) -> str:
+        prefix = self.prefix_at(commit) if self.moves else self.prefix
+        return f"{commit}:{prefix}{path}"
 
 
 def read_history(root: Path) -> History:
@@ -120,41 +182,97 @@ def read_history(root: Path) -> History:
     git = Git(Git.containing(root).root)
     prefix = root.relative_to(git.root.resolve()).as_posix()
     prefix = "" if prefix == "." else f"{prefix}/"
-    if git.head() is None:
+    head = git.head()
+    if head is None:
         return History(root=root, commits=(), prefix=prefix)
+    commits = _commits(git, head, prefix)
+    moves: list[Place] = []
+    at = prefix
+    while commits and len(moves) < MAX_MOVES and (found := _moved_from(git, commits[0], at)) is not None:
+        move, at = commits[0], found
+        moves.append((move.id, at))
+        commits = [*_commits(git, f"{move.id}^", at), replace(move, changes=()), *commits[1:]]
+    return History(root=root, commits=tuple(commits), prefix=prefix, head=head, moves=tuple(moves))
+
+
+def commits_named(git: Git, ids: Sequence[str]) -> Mapping[str, Commit]:
+    """Commits by their ids, without what they changed, by one process. Raises `GitError`."""
+    if not ids:
+        return {}
     output = git.run(
-        *("--no-replace-objects", "-c", "log.showSignature=false", "-c", "log.showRoot=true", "log"),
-        *("-z", "--reverse", "--topo-order", "--full-history", "-c", "--no-renames", "--no-mailmap", "--name-status"),
-        *(f"--format={_FORMAT}", "HEAD", "--", *(prefix + path for path in KEPT_PATHS)),
+        *_LOG, "--no-walk=unsorted", "--no-mailmap", f"--format={_FORMAT}", "--stdin", stdin="\n".join(ids)
     )
-    return History(root=root, commits=tuple(_parse(output, prefix)), prefix=prefix)
+    return {commit.id: commit for commit in _parse(output, "")}
+
+
+def _commits(git: Git, head: str, prefix: str) -> list[Commit]:
+    output = git.run(
+        *(*_LOG, "--reverse", "--topo-order", "--full-history", "-c", "--no-renames", "--no-mailmap", "--raw"),
+        *("--no-abbrev", f"--format={_FORMAT}", head, "--", *(prefix + path for path in KEPT_PATHS)),
+    )
+    return list(_parse(output, prefix))
+
+
+def _moved_from(git: Git, first: Commit, prefix: str) -> str | None:
+    """Where the first commit that has files below `prefix` moved all of them from, unchanged; None when it did not."""
+    if not first.parents or not first.changes or not all(change.added for change in first.changes):
+        return None
+    shown = git.run(
+        *(*_LOG, "-1", "-m", "--first-parent", "--no-renames", "--raw", "--no-abbrev", "--format=", first.id)
+    )
+    whole = list(_changes(iter(shown.split("\0")), ""))
+    gone: dict[str, set[str]] = {}
+    for change in whole:
+        if change.deleted and change.before:
+            gone.setdefault(change.before, set()).add(change.path)
+    candidates: set[str] | None = None
+    for change in first.changes:
+        places = {
+            path.removesuffix(change.path) for path in gone.get(change.blob or "", ()) if path.endswith(change.path)
+        }
+        candidates = places if candidates is None else candidates & places
+    found = sorted(place for place in candidates or () if place != prefix and (not place or place.endswith("/")))
+    return found[0] if found else None
 
 
 def _parse(output: str, prefix: str) -> Iterator[Commit]:
     tokens = output.split("\0")
     position = 0
     while position + _FIELDS <= len(tokens):
-        identity, parents, when, name, address, subject, trailers = tokens[position : position + _FIELDS]
+        identity, parents, when, name, address, by, by_address, subject, trailers = tokens[
+            position : position + _FIELDS
+        ]
         position += _FIELDS
-        changes = []
-        while position < len(tokens):
-            word = tokens[position].strip("\n")
-            if _STATUS.fullmatch(word):
-                changes.append(FileChange(status=word, path=tokens[position + 1].removeprefix(prefix)))
-                position += 2
-            elif word:
-                break
-            else:
-                position += 1
+        end = position
+        while end < len(tokens) and not _is_commit(tokens[end]):
+            end += 2 if tokens[end].strip("\n").startswith(":") else 1
         yield Commit(
-            id=identity,
+            id=identity.strip("\n"),
             parents=tuple(parents.split()),
             when=when,
             author=f"{name} <{address}>",
+            committer=f"{by} <{by_address}>",
             subject=subject,
             trailers=tuple(_trailers(trailers)),
-            changes=tuple(changes),
+            changes=tuple(_changes(iter(tokens[position:end]), prefix)),
         )
+        position = end
+
+
+def _is_commit(token: str) -> bool:
+    word = token.strip("\n")
+    return bool(word) and not word.startswith(":")
+
+
+def _changes(tokens: Iterator[str], prefix: str) -> Iterator[FileChange]:
+    for token in tokens:
+        found = _RAW.fullmatch(token.strip("\n"))
+        if found is None:
+            continue
+        *before, after = [None if not name.strip("0") else name for name in found["objects"].split(" ")]
+        path = next(tokens).removeprefix(prefix)
+        known = [name for name in before if name]
+        yield FileChange(status=found["status"], path=path, blob=after, before=known[0] if known else None)
 
 
 def _trailers(text: str) -> Iterator[tuple[str, str]]:

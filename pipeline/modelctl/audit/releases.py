@@ -1,119 +1,77 @@
-"""Is a release what it says: record, report, attestation, signature and tag name the same bytes, unchanged since."""
+"""Is a release what it says: record, report, attestation, signature and tag name the same bytes, unchanged since, and
+the rules of that day let it in."""
 
 from __future__ import annotations
 
 import hashlib
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from modelctl.admission.attestation import Envelope, Statement, verify
+from modelctl.admission.attestation import Statement, verify
+from modelctl.admission.dsse import Envelope
+from modelctl.admission.model_signature import SIGNATURE_FILE, verify_model
+from modelctl.admission.policy import HistoryRules
 from modelctl.admission.report import Report
-from modelctl.admission.signers import SIGNERS_FILE, load_allowed_signers
-from modelctl.audit.history import Commit, History
+from modelctl.admission.signers import SIGNERS_FILE
+from modelctl.audit.admitted import check_admission
+from modelctl.audit.day import RuleDays
+from modelctl.audit.history import History
+from modelctl.audit.publications import Publication, record_at
+from modelctl.audit.signatures import unsigned_commits, unsigned_tag
+from modelctl.audit.tags import Tag
 from modelctl.audit.violation import Unverified, Violation
 from modelctl.documents import parse_yaml, validate
 from modelctl.errors import InputError, RefusedError
-from modelctl.registry.publish import tag_name
+from modelctl.registry.dvc import POINTER_FILE
 from modelctl.registry.records import ATTESTATION_FILE, RECORD_FILE, REPORT_FILE, Record
-from modelctl.registry.retired import RETIRED_FILE, RETIRED_TRAILER, Retired
+from modelctl.registry.retired import RETIRED_FILE, Retired
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+RELEASE_FILE = "release.yaml"
+READ = (RECORD_FILE, REPORT_FILE, ATTESTATION_FILE, SIGNATURE_FILE, POINTER_FILE, RETIRED_FILE, RELEASE_FILE)
+"""The files of a record that are looked into at HEAD."""
+Result = Violation | Unverified | Statement
 
 
 @dataclass(frozen=True, kw_only=True)
-class Publication:
-    """A release and the commit that published it."""
+class Ground:
+    """What every release is held against."""
 
-    name: str
-    version: str
-    commit: Commit
-    later: tuple[Commit, ...]
-    """Commits that touched the release's folder afterwards."""
-
-    @property
-    def id(self) -> str:
-        """`name@version`."""
-        return f"{self.name}@{self.version}"
-
-    @property
-    def folder(self) -> str:
-        """The record's folder, relative to the root."""
-        return f"registry/{self.name}/{self.version}"
-
-    @property
-    def retirement(self) -> Commit | None:
-        """The commit that gave up the release's bytes: it adds `retired.yaml` alone, and says so in its trailer."""
-        for commit in self.later:
-            changes = [change for change in commit.changes if change.path.startswith(f"{self.folder}/")]
-            if (
-                commit.trailer(RETIRED_TRAILER) == self.id
-                and [change.path for change in changes] == [f"{self.folder}/{RETIRED_FILE}"]
-                and changes[0].added
-            ):
-                return commit
-        return None
+    history: History
+    tags: Mapping[str, Tag]
+    days: RuleDays
 
 
-def publications(history: History) -> dict[str, Publication]:
-    """Every release that was ever published, by `name@version`."""
-    made: dict[str, Commit] = {}
-    later: dict[str, list[Commit]] = {}
-    for commit in history.commits:
-        parts = [change.path.split("/", 3) for change in commit.changes if change.path.startswith("registry/")]
-        touched = {f"{part[1]}@{part[2]}" for part in parts if len(part) == 4}
-        for release in touched & made.keys():
-            later[release].append(commit)
-        for change in commit.changes:
-            _, *rest = change.path.split("/")
-            if change.path.startswith("registry/") and rest[2:] == [RECORD_FILE] and not change.deleted:
-                release = f"{rest[0]}@{rest[1]}"
-                if release not in made:
-                    made[release] = commit
-                    later[release] = []
-    return {
-        release: Publication(
-            name=release.partition("@")[0],
-            version=release.partition("@")[2],
-            commit=commit,
-            later=tuple(later[release]),
-        )
-        for release, commit in made.items()
-    }
-
-
-def record_at(history: History, publication: Publication, commit: str) -> Record | None:
-    """The record at a commit; None when it is not there. Raises `InputError` for a malformed one."""
-    path = f"{publication.folder}/{RECORD_FILE}"
-    content = history.content(commit, path)
-    if content is None:
-        return None
-    return validate(parse_yaml(content.decode(errors="replace"), origin=path), Record, origin=path)
-
-
-def check_publication(history: History, publication: Publication) -> Iterator[Violation | Unverified | Statement]:
+def check_publication(ground: Ground, publication: Publication) -> Iterator[Result]:
     """Every contradiction about one release at HEAD; a `Statement` when its signature was verified."""
+    history = ground.history
     yield from _unchanged(history, publication)
     try:
         record = record_at(history, publication, history.head)
     except InputError as error:
-        yield _violation(publication, "record-unreadable", error.message, RECORD_FILE)
+        yield publication.violation("record-unreadable", error.message, RECORD_FILE)
         return
     if record is None:
-        yield _violation(publication, "record-missing", "the record was removed from git", RECORD_FILE)
+        yield publication.violation("record-missing", "the record was removed from git", RECORD_FILE)
         return
     if record.id != publication.id:
-        yield _violation(publication, "record-name", f"the record in this folder is of {record.id}", RECORD_FILE)
+        yield publication.violation("record-name", f"the record in this folder is of {record.id}", RECORD_FILE)
     if publication.commit.trailer("Model-Digest") not in (None, record.served.tree_digest):
         said = publication.commit.trailer("Model-Digest")
         message = f"published was {said}, the record says {record.served.tree_digest}"
-        yield _violation(publication, "digest-published", message, RECORD_FILE)
+        yield publication.violation("digest-published", message, RECORD_FILE)
     yield from _retired(history, publication, record)
-    yield from _tag(history, publication, record)
-    yield from _evidence(history, publication, record)
+    yield from _pointer(history, publication, record)
+    yield from _tag(ground, publication, record)
+    yield from _evidence(ground, publication, record)
+
+
+def demanded(ground: Ground, publication: Publication, policy: str) -> HistoryRules | None:
+    """What the policy of that day demanded of git itself; None when nothing, or when it can't be read."""
+    try:
+        return ground.days.at(publication.before).policy(policy).policy.spec.history
+    except InputError:
+        return None  # said where the report is held against the policy
 
 
 def _unchanged(history: History, publication: Publication) -> Iterator[Violation]:
@@ -126,14 +84,17 @@ def _unchanged(history: History, publication: Publication) -> Iterator[Violation
             if change.path.startswith(f"{publication.folder}/"):
                 changed = True
                 message = f"{change.path} was changed after the publication ({change.status}), by {commit.author}"
-                yield _violation(publication, "record-changed", message, Path(change.path).name, commit=commit.id)
+                yield publication.violation("record-changed", message, Path(change.path).name, commit=commit.id)
+    then, now = history.object_ids([(publication.commit.id, publication.folder), (history.head, publication.folder)])
+    if changed or then == now:
+        return
     published = history.listing(publication.commit.id, publication.folder)
     present = history.listing(history.head, publication.folder)
     if retirement is not None:
         present.pop(f"{publication.folder}/{RETIRED_FILE}", None)
-    if not changed and published != present:
+    if published != present:
         message = f"{publication.folder} is not what was published, and no commit says why"
-        yield _violation(publication, "record-changed", message, "", commit=history.head)
+        yield publication.violation("record-changed", message, "", commit=history.head)
 
 
 def _retired(history: History, publication: Publication, record: Record) -> Iterator[Violation]:
@@ -144,65 +105,100 @@ def _retired(history: History, publication: Publication, record: Record) -> Iter
     try:
         retired = validate(parse_yaml(content.decode(errors="replace"), origin=path), Retired, origin=path)
     except InputError as error:
-        yield _violation(publication, "retired-unreadable", error.message, RETIRED_FILE)
+        yield publication.violation("retired-unreadable", error.message, RETIRED_FILE)
         return
     if (retired.metadata, retired.tree_digest) != (record.metadata, record.served.tree_digest):
         message = f"retired is {retired.tree_digest}, the record says {record.served.tree_digest}"
-        yield _violation(publication, "retired-digest", message, RETIRED_FILE)
+        yield publication.violation("retired-digest", message, RETIRED_FILE)
 
 
-def _tag(history: History, publication: Publication, record: Record) -> Iterator[Violation]:
-    tag = f"refs/tags/{tag_name(publication.name, publication.version)}"
-    shown = tag.removeprefix("refs/tags/")
-    at = history.git.run("rev-parse", "--verify", "--quiet", f"{tag}^{{commit}}", check=False).strip()
-    if not at:
-        yield _violation(
-            publication,
+def _pointer(history: History, publication: Publication, record: Record) -> Iterator[Violation]:
+    """DVC's pointer names the same bytes; releases of before there was one have none."""
+    content = history.content(*publication.at(POINTER_FILE, history.head))
+    if content is None:
+        return
+    try:
+        body = parse_yaml(content.decode(errors="replace"), origin=POINTER_FILE)
+        said = body["meta"]["modelctl"]["tree_digest"]
+    except (InputError, KeyError, TypeError):
+        said = None
+    if said != record.served.tree_digest:
+        message = f"{POINTER_FILE} names {said or 'no digest'}, the record {record.served.tree_digest}"
+        yield publication.violation("digest-pointer", message, POINTER_FILE)
+
+
+def _tag(ground: Ground, publication: Publication, record: Record) -> Iterator[Violation]:
+    history = ground.history
+    tag = ground.tags.get(publication.tag)
+    if tag is None:
+        yield publication.violation(
             "tag-missing",
-            f"there is no tag {shown}",
+            f"there is no tag {publication.tag}",
             None,
             remedy=f"git fetch --tags; if it was never made, modelctl publish {publication.id} makes it",
         )
         return
     published = history.object_id(publication.commit.id, publication.folder)
-    if history.object_id(at, publication.folder) != published:
-        message = f"tag {shown} points at {at[:12]}, where the record is not the published one"
-        yield _violation(publication, "tag-moved", message, None, commit=at)
-    said = history.git.run("for-each-ref", "--format=%(contents)", tag)
-    if record.served.tree_digest not in said.split():
-        message = f"tag {shown} does not name {record.served.tree_digest}, the digest of the record"
-        yield _violation(publication, "tag-digest", message, None, commit=at)
+    if history.object_id(tag.commit, publication.folder) != published:
+        message = f"tag {tag.name} points at {tag.commit[:12]}, where the record is not the published one"
+        yield publication.violation("tag-moved", message, None, commit=tag.commit)
+    if record.served.tree_digest not in tag.text.split():
+        message = f"tag {tag.name} does not name {record.served.tree_digest}, the digest of the record"
+        yield publication.violation("tag-digest", message, None, commit=tag.commit)
+    yield from _signed_by_git(ground, publication, record, tag)
 
 
-def _evidence(
-    history: History, publication: Publication, record: Record
-) -> Iterator[Violation | Unverified | Statement]:
-    names = (REPORT_FILE, ATTESTATION_FILE)
-    contents = history.contents([(history.head, f"{publication.folder}/{name}") for name in names])
-    wanted = (record.evidence.report_sha256, record.evidence.attestation_sha256)
-    for name, content, sha256 in zip(names, contents, wanted, strict=True):
+def _signed_by_git(ground: Ground, publication: Publication, record: Record, tag: Tag) -> Iterator[Violation]:
+    rules = demanded(ground, publication, record.policy.name)
+    if rules is None:
+        return
+    signers = ground.days.at(publication.before).signers_text
+    commit = publication.commit.id
+    remedy = (
+        f"ask who made it (git show {commit[:12]}), and whether that was allowed; sign with a key of {SIGNERS_FILE}: "
+        "git config gpg.format ssh, user.signingkey, commit.gpgSign and tag.gpgSign"
+    )
+    if rules.tags == "signed" and (why := unsigned_tag(ground.history.git, tag, signers)):
+        message = f"the policy '{record.policy.name}' wants signed tags; {tag.name}: {why}"
+        yield publication.violation("tag-unsigned", message, None, commit=tag.commit, remedy=remedy)
+    if rules.commits == "signed":
+        for unsigned, why in unsigned_commits(ground.history.git, [commit], signers).items():
+            message = f"the policy '{record.policy.name}' wants signed commits; {unsigned[:12]}: {why}"
+            yield publication.violation("commit-unsigned", message, None, commit=unsigned, remedy=remedy)
+
+
+def _evidence(ground: Ground, publication: Publication, record: Record) -> Iterator[Result]:
+    history = ground.history
+    files = record.evidence.files
+    found = history.contents([publication.at(name, history.head) for name in files])
+    contents = dict(zip(files, found, strict=True))
+    for name, sha256 in files.items():
+        content = contents[name]
         if content is None:
-            yield _violation(publication, "evidence-missing", f"{name} is not in git", name)
+            yield publication.violation("evidence-missing", f"{name} is not in git", name)
         elif hashlib.sha256(content).hexdigest() != sha256:
             message = f"{name} is not the file that the record names (sha256 {sha256[:12]}…)"
-            yield _violation(publication, "evidence-changed", message, name)
-    report_text, attestation = contents
+            yield publication.violation("evidence-changed", message, name)
     report = None
-    if report_text is not None:
+    if (text := contents[REPORT_FILE]) is not None:
         try:
-            report = Report.from_json(report_text.decode(errors="replace"), origin=REPORT_FILE)
+            report = Report.from_json(text.decode(errors="replace"), origin=REPORT_FILE)
         except InputError as error:
-            yield _violation(publication, "report-unreadable", error.message, REPORT_FILE)
+            yield publication.violation("report-unreadable", error.message, REPORT_FILE)
     if report is not None:
-        yield from _report(publication, record, report)
-    if attestation is not None:
-        yield from _signature(history, publication, record, report, attestation)
+        yield from _report(history, publication, record, report)
+    if (attestation := contents[ATTESTATION_FILE]) is not None:
+        yield from _signature(ground, publication, record, report, attestation)
+    if (signature := contents.get(SIGNATURE_FILE)) is not None:
+        yield from _model_signature(ground, publication, record, signature)
+    if report is not None and report.verdict == "admitted" and not report.partial:
+        yield from check_admission(publication, record, report, ground.days.at(publication.before))
 
 
-def _report(publication: Publication, record: Record, report: Report) -> Iterator[Violation]:
+def _report(history: History, publication: Publication, record: Record, report: Report) -> Iterator[Violation]:
     if report.verdict != "admitted" or report.partial:
         message = f"published, though its report says {'partial, ' if report.partial else ''}{report.verdict}"
-        yield _violation(publication, "not-admitted", message, REPORT_FILE)
+        yield publication.violation("not-admitted", message, REPORT_FILE)
     pairs = (
         ("served tree", report.model.served_digest, record.served.tree_digest),
         ("source tree", report.model.source_digest, record.source.tree_digest),
@@ -212,15 +208,23 @@ def _report(publication: Publication, record: Record, report: Report) -> Iterato
     for what, said, recorded in pairs:
         if said != recorded:
             message = f"{what}: the report judged {said}, the record says {recorded}"
-            yield _violation(publication, "digest-admitted", message, REPORT_FILE)
+            yield publication.violation("digest-admitted", message, REPORT_FILE)
+    proposal = history.content(*publication.at(RELEASE_FILE, history.head))
+    if proposal is None:
+        yield publication.violation("proposal-missing", "no release.yaml says what was asked for", RELEASE_FILE)
+    elif report.model.release_sha256 not in (None, hashlib.sha256(proposal).hexdigest()):
+        message = "release.yaml is not the one that the report judged"
+        yield publication.violation("proposal-changed", message, RELEASE_FILE)
 
 
 def _signature(
-    history: History, publication: Publication, record: Record, report: Report | None, attestation: bytes
-) -> Iterator[Violation | Unverified | Statement]:
-    # The signers of the day before: a commit can't bring its own signer along.
-    before = publication.commit.parents[0] if publication.commit.parents else publication.commit.id
-    signers = history.content(before, SIGNERS_FILE.as_posix())
+    ground: Ground, publication: Publication, record: Record, report: Report | None, attestation: bytes
+) -> Iterator[Result]:
+    try:
+        signers = ground.days.at(publication.before).signers
+    except InputError as error:
+        yield publication.violation("signature", error.message, ATTESTATION_FILE)
+        return
     if signers is None:
         yield Unverified(
             release=publication.id,
@@ -229,46 +233,27 @@ def _signature(
         )
         return
     try:
-        keys = _keys(signers)
         envelope = Envelope.from_json(attestation.decode(errors="replace"), origin=ATTESTATION_FILE)
-        statement = verify(envelope, keys)
+        statement = verify(envelope, [signer.verifier for signer in signers])
     except (RefusedError, InputError) as error:
-        yield _violation(publication, "signature", error.message, ATTESTATION_FILE)
+        yield publication.violation("signature", error.message, ATTESTATION_FILE)
         return
+    if statement.key_id != record.evidence.key_id:
+        message = f"signed by {statement.key_id}, the record names {record.evidence.key_id}"
+        yield publication.violation("signer-recorded", message, RECORD_FILE)
     if statement.served.digest != record.served.tree_digest:
         message = f"signed was {statement.served.digest}, the record says {record.served.tree_digest}"
-        yield _violation(publication, "digest-signed", message, ATTESTATION_FILE)
+        yield publication.violation("digest-signed", message, ATTESTATION_FILE)
     elif report is not None and statement.report != report:
-        yield _violation(publication, "report-signed", f"{REPORT_FILE} is not the signed report", REPORT_FILE)
+        yield publication.violation("report-signed", f"{REPORT_FILE} is not the signed report", REPORT_FILE)
     else:
         yield statement
 
 
-def _keys(text: bytes) -> list[Ed25519PublicKey]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, SIGNERS_FILE.name)
-        path.write_bytes(text)
-        return [signer.key for signer in load_allowed_signers(path)]
-
-
-def _violation(
-    publication: Publication,
-    rule: str,
-    message: str,
-    file: str | None,
-    *,
-    commit: str | None = None,
-    remedy: str | None = None,
-) -> Violation:
-    return Violation(
-        rule=f"audit.{rule}",
-        message=message,
-        remedy=remedy
-        or (
-            f"git log -p {publication.commit.id[:12]}.. -- {publication.folder} shows who changed what; "
-            "restore what was published by a reviewed commit, and release changes under a new version"
-        ),
-        commit=commit or (publication.later[-1] if publication.later else publication.commit).id,
-        path=f"{publication.folder}/{file}".rstrip("/") if file is not None else None,
-        release=publication.id,
-    )
+def _model_signature(ground: Ground, publication: Publication, record: Record, signature: bytes) -> Iterator[Violation]:
+    try:
+        signers = ground.days.at(publication.before).signers
+        if signers is not None:
+            verify_model(signature, record.served.tree, signers, origin=SIGNATURE_FILE)
+    except (RefusedError, InputError) as error:
+        yield publication.violation("model-signature", error.message, SIGNATURE_FILE)

@@ -1,4 +1,5 @@
-"""What happened to every release, from git history alone: proposed, judged, published, rolled out, policy changes.
+"""What happened to every release, from git history alone: proposed, approved, judged, published, rolled out, and the
+changes of what judged them.
 
 An event says what a commit did, not that it was right to: `verify` compares the claims.
 """
@@ -7,16 +8,17 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from modelctl.admission.report import Report
-from modelctl.admission.signers import SIGNERS_FILE
+from modelctl.admission.signers import SIGNERS_FILE, SIGNERS_FOLDER
+from modelctl.audit.approvals import Approvals
+from modelctl.audit.events import Event, Kind, event
 from modelctl.audit.history import Commit, FileChange, History, read_history
+from modelctl.audit.reading import ReportFacts, record_facts, report_facts
 from modelctl.errors import InputError
-from modelctl.registry.publish import tag_name
+from modelctl.registry.recording import tag_name
 from modelctl.registry.records import RECORD_FILE, REPORT_FILE
 from modelctl.registry.retired import RETIRED_FILE
 from modelctl.rollout.published import PUBLISHED_FILE
@@ -31,55 +33,37 @@ from modelctl.rollout.words import (
     ROLLOUT_FILE,
 )
 
-Kind = Literal[
-    "proposed",
-    "changed",
-    "withdrawn",
-    "admitted",
-    "refused",
-    "undecided",
-    "unreadable",
-    "published",
-    "record-changed",
-    "retired",
-    "rolled-out",
-    "promoted",
-    "aborted",
-    "rolled-back",
-    "taken-down",
-    "environment-changed",
-    "policy-changed",
-]
+__all__ = ["Event", "Kind", "View", "events_of", "timeline"]
+
 _RELEASE_FILE = re.compile(r"registry/(?P<name>[^/]+)/(?P<version>[^/]+)/(?P<file>[^/]+)")
 _DEPLOYMENT_FILE = re.compile(r"gitops/environments/(?P<env>[^/]+)/(?:(?P<name>[^/]+)/)?(?P<file>[^/]+)")
 _ANNOTATION = re.compile(rf"^\s+{re.escape(RELEASE_ANNOTATION)}: (\S+)$", re.MULTILINE)
 _WITHDRAWALS: tuple[tuple[Kind, str], ...] = (("aborted", ABORTED_TRAILER), ("rolled-back", ROLLED_BACK_TRAILER))
 _ORDER = {file: rank for rank, file in enumerate(("release.yaml", REPORT_FILE, RECORD_FILE))}
+_SIGNERS = SIGNERS_FILE.name
 
 
 @dataclass(frozen=True, kw_only=True)
-class Event:
-    """One thing that one commit did."""
+class View:
+    """What of a timeline is looked at; times have a zone."""
 
-    kind: Kind
-    commit: str
-    when: str
-    """Committer's date, ISO 8601 with zone."""
-    who: str
-    """The commit's author: `Name <address>`."""
-    release: str | None = None
-    environment: str | None = None
-    digest: str | None = None
-    """The served tree's digest."""
-    policy: str | None = None
-    machine: str | None = None
-    tag: str | None = None
-    reason: str | None = None
-    detail: str = ""
+    name: str | None = None
+    version: str | None = None
+    env: str | None = None
+    since: datetime.datetime | None = None
+    until: datetime.datetime | None = None
 
-    def as_json(self) -> Mapping[str, str | None]:
-        """Plain values."""
-        return asdict(self)
+    def of(self, events: list[Event]) -> list[Event]:
+        """The events that belong to the view, in their order."""
+        if self.name is not None:
+            events = _about(events, self.name, self.version)
+        if self.env is not None:
+            events = [item for item in events if item.environment == self.env]
+        if self.since is not None:
+            events = [item for item in events if item.at >= self.since]
+        if self.until is not None:
+            events = [item for item in events if item.at <= self.until]
+        return events
 
 
 def timeline(
@@ -89,106 +73,144 @@ def timeline(
     version: str | None = None,
     env: str | None = None,
     since: datetime.datetime | None = None,
+    until: datetime.datetime | None = None,
 ) -> list[Event]:
     """The events of a registry repository in the order of its history.
 
     `name` and `version` keep one release's events and the changes of what judged it; `env` keeps what happened in one
-    environment; `since` (with a time zone) keeps what was committed then or later. Raises `InputError`, `GitError`.
+    environment; `since` and `until` (with a time zone) what was committed then or later, then or earlier. Raises
+    `InputError`, `GitError`.
     """
-    events = events_of(read_history(root))
-    if name is not None:
-        events = _about(events, name, version)
-    if env is not None:
-        events = [event for event in events if event.environment == env]
-    if since is not None:
-        events = [event for event in events if datetime.datetime.fromisoformat(event.when) >= since]
-    return events
+    view = View(name=name, version=version, env=env, since=since, until=until)
+    return view.of(events_of(read_history(root)))
 
 
 def events_of(history: History) -> list[Event]:
     """Every event of a history that has been read already."""
     wanted = [(commit, change) for commit in history.commits for change in sorted(commit.changes, key=_rank)]
-    read = [(commit.id, change.path) for commit, change in wanted if _is_read(change)]
-    contents = dict(zip(read, history.contents(read), strict=True))
-    tags = _tags(history)
-    events = []
-    for commit, change in wanted:
-        event = _event(commit, change, contents.get((commit.id, change.path)), tags)
-        if event is not None:
-            events.append(event)
-    return events
+    blobs = list(dict.fromkeys(change.blob for _, change in wanted if change.blob and _is_read(change)))
+    teller = _Teller(
+        texts=dict(zip(blobs, history.git.blobs(blobs) if blobs else (), strict=True)),
+        tags=frozenset(history.git.run("for-each-ref", "--format=%(refname:strip=2)", "refs/tags").splitlines()),
+        approvals=Approvals(history, [commit for commit, change in wanted if _proposes(change)]),
+    )
+    return [item for commit, change in wanted for item in teller.tell(commit, change)]
 
 
-def _event(commit: Commit, change: FileChange, content: bytes | None, tags: frozenset[str]) -> Event | None:
-    if match := _RELEASE_FILE.fullmatch(change.path):
-        release = f"{match['name']}@{match['version']}"
-        match match["file"]:
-            case "release.yaml":
-                kind: Kind = "proposed" if change.added else "withdrawn" if change.deleted else "changed"
-                return _base(commit, kind, release=release, detail=commit.subject)
-            case file if file == REPORT_FILE:
-                return _judged(commit, release, content, change)
-            case file if file == RETIRED_FILE and change.added:
-                reason = commit.trailer(REASON_TRAILER)
-                return _base(commit, "retired", release=release, reason=reason, detail=commit.subject)
-            case file if file == RECORD_FILE:
-                return _published(commit, release, tags, change)
-    elif match := _DEPLOYMENT_FILE.fullmatch(change.path):
-        if match["name"] is not None and match["file"] == ROLLOUT_FILE:
-            return _rolled_out(commit, match["env"], match["name"], content, change)
-        if match["name"] is None and match["file"] == "environment.yaml":
-            return _base(commit, "environment-changed", environment=match["env"], detail=commit.subject)
-    elif change.path.startswith("policies/") and change.path != str(PUBLISHED_FILE):
-        return _base(commit, "policy-changed", policy=Path(change.path).stem, detail=_done(change))
-    return None
+@dataclass(frozen=True, kw_only=True)
+class _Teller:
+    """From a changed file to what happened."""
+
+    texts: Mapping[str, bytes | None]
+    tags: frozenset[str]
+    approvals: Approvals
+
+    def tell(self, commit: Commit, change: FileChange) -> Iterator[Event]:
+        if match := _RELEASE_FILE.fullmatch(change.path):
+            yield from self._release(commit, change, f"{match['name']}@{match['version']}", match["file"])
+        elif match := _DEPLOYMENT_FILE.fullmatch(change.path):
+            if match["name"] is not None and match["file"] == ROLLOUT_FILE:
+                yield _rolled_out(commit, match["env"], match["name"], self._text(change), change)
+            elif match["name"] is None and match["file"] == "environment.yaml":
+                yield event(commit, "environment-changed", environment=match["env"], detail=commit.subject)
+        elif change.path.startswith("policies/") and change.path != str(PUBLISHED_FILE):
+            yield event(commit, "policy-changed", policy=_policy_name(change.path), detail=_done(change))
+
+    def _release(self, commit: Commit, change: FileChange, release: str, file: str) -> Iterator[Event]:
+        if (before := _moved_from(commit, change)) is not None:
+            if file == "release.yaml":
+                yield event(commit, "moved", release=release, detail=f"from {before.rpartition('/')[0]}")
+            elif file == RECORD_FILE:
+                yield event(commit, "record-changed", release=release, detail=f"moved from {before}")
+        elif file == "release.yaml":
+            kind: Kind = "proposed" if change.added else "withdrawn" if change.deleted else "changed"
+            if not (change.deleted and _moved_to(commit, change)):
+                yield event(commit, kind, release=release, detail=commit.subject)
+            if not change.deleted:
+                yield self.approvals.of(commit, release)
+        elif file == REPORT_FILE:
+            yield from _judged(commit, release, self._text(change), change)
+        elif file == RETIRED_FILE and change.added:
+            reason = commit.trailer(REASON_TRAILER)
+            yield event(commit, "retired", release=release, reason=reason, detail=commit.subject)
+        elif file == RECORD_FILE:
+            yield self._published(commit, release, change)
+
+    def _published(self, commit: Commit, release: str, change: FileChange) -> Event:
+        if not change.added:
+            return event(commit, "record-changed", release=release, detail=_done(change))
+        tag = tag_name(*release.split("@", 1))
+        said = record_facts(self._text(change) or b"")
+        return event(
+            commit,
+            "published",
+            release=release,
+            digest=commit.trailer(DIGEST_TRAILER) or said.get("digest"),
+            policy=said.get("policy"),
+            policy_digest=said.get("policy_digest"),
+            evidence=said.get("report_sha256"),
+            signer=said.get("key_id"),
+            tag=tag if tag in self.tags else None,
+            detail=commit.subject,
+        )
+
+    def _text(self, change: FileChange) -> bytes | None:
+        return self.texts.get(change.blob) if change.blob else None
 
 
-def _judged(commit: Commit, release: str, content: bytes | None, change: FileChange) -> Event:
+def _judged(commit: Commit, release: str, content: bytes | None, change: FileChange) -> Iterator[Event]:
     if content is None:
-        return _base(commit, "record-changed", release=release, detail=_done(change))
+        yield event(commit, "record-changed", release=release, detail=_done(change))
+        return
     try:
-        report = Report.from_json(content.decode(errors="replace"), origin=change.path)
+        facts = report_facts(content, origin=change.path)
     except InputError as error:
-        return _base(commit, "unreadable", release=release, detail=error.message)
-    failed = [check.id for check in report.checks if check.outcome in ("failed", "error")]
-    partial = ["only some checks were asked for"] if report.partial else []
-    return _base(
+        yield event(commit, "unreadable", release=release, detail=error.message)
+        return
+    yield from _waived(commit, release, facts)
+    failed = [name for name, outcome in facts.checks if outcome in ("failed", "error")]
+    partial = ["only some checks were asked for"] if facts.partial else []
+    yield event(
         commit,
-        report.verdict,
+        facts.verdict,
         release=release,
-        digest=report.model.served_digest,
-        policy=report.policy.name,
-        machine=report.machine.hostname,
+        digest=facts.served_digest,
+        policy=facts.policy,
+        policy_digest=facts.policy_digest,
+        machine=", ".join(facts.machines),
+        evidence=facts.sha256,
+        checks=tuple(f"{name}: {outcome}" for name, outcome in facts.checks),
         detail="; ".join([*partial, *([f"not passed: {', '.join(failed)}"] if failed else [])]),
     )
 
 
-def _published(commit: Commit, release: str, tags: frozenset[str], change: FileChange) -> Event:
-    tag = tag_name(*release.split("@", 1))
-    if not change.added:
-        return _base(commit, "record-changed", release=release, detail=_done(change))
-    return _base(
-        commit,
-        "published",
-        release=release,
-        digest=commit.trailer(DIGEST_TRAILER),
-        tag=tag if tag in tags else None,
-        detail=commit.subject,
-    )
+def _waived(commit: Commit, release: str, facts: ReportFacts) -> Iterator[Event]:
+    for item in facts.waived:
+        where = f" in {item.path}" if item.path else ""
+        yield event(
+            commit,
+            "waived",
+            release=release,
+            waiver=item.waiver,
+            reason=item.reason,
+            detail=f"{item.rule}{where}, {item.owner} answers, {item.approver} agreed, until {item.expires}",
+        )
 
 
 def _rolled_out(commit: Commit, env: str, name: str, content: bytes | None, change: FileChange) -> Event:
     if content is None or change.deleted:
-        return _base(commit, "taken-down", environment=env, detail=f"{name}: {commit.subject}")
+        return event(commit, "taken-down", environment=env, detail=f"{name}: {commit.subject}")
     reason = commit.trailer(REASON_TRAILER)
     for kind, trailer in _WITHDRAWALS:
         if left := commit.trailer(trailer):  # of the two releases, the one whose story ends here
-            return _base(commit, kind, release=left, environment=env, reason=reason, detail=commit.subject)
+            return event(commit, kind, release=left, environment=env, reason=reason, detail=commit.subject)
     found = _ANNOTATION.search(content.decode(errors="replace"))
-    return _base(
+    traced = commit.trailer(RELEASE_TRAILER)
+    reverted = traced is None and commit.subject.startswith('Revert "')
+    return event(
         commit,
-        "promoted" if commit.trailer(PROMOTED_TRAILER) else "rolled-out",
-        release=found[1] if found else commit.trailer(RELEASE_TRAILER),
+        "promoted" if commit.trailer(PROMOTED_TRAILER) else "reverted" if reverted else "rolled-out",
+        release=found[1] if found else traced,
         environment=env,
         digest=commit.trailer(DIGEST_TRAILER),
         reason=reason,
@@ -196,44 +218,35 @@ def _rolled_out(commit: Commit, env: str, name: str, content: bytes | None, chan
     )
 
 
-def _base(
-    commit: Commit,
-    kind: Kind,
-    *,
-    release: str | None = None,
-    environment: str | None = None,
-    digest: str | None = None,
-    policy: str | None = None,
-    machine: str | None = None,
-    tag: str | None = None,
-    reason: str | None = None,
-    detail: str = "",
-) -> Event:
-    return Event(
-        kind=kind,
-        commit=commit.id,
-        when=commit.when,
-        who=commit.author,
-        release=release,
-        environment=environment,
-        digest=digest,
-        policy=policy,
-        machine=machine,
-        tag=tag,
-        reason=reason,
-        detail=detail,
-    )
-
-
 def _about(events: list[Event], name: str, version: str | None) -> list[Event]:
-    def is_wanted(event: Event) -> bool:
-        found, _, number = (event.release or "").partition("@")
+    def is_wanted(item: Event) -> bool:
+        found, _, number = (item.release or "").partition("@")
         return found == name and version in (None, number)
 
-    policies = {SIGNERS_FILE.name, *(event.policy for event in events if is_wanted(event))}
-    return [
-        event for event in events if is_wanted(event) or (event.kind == "policy-changed" and event.policy in policies)
-    ]
+    policies = {_SIGNERS, *(item.policy for item in events if is_wanted(item))}
+    waivers = {Path(item.waiver).stem for item in events if item.waiver and is_wanted(item)}
+    judged = policies | waivers
+    return [item for item in events if is_wanted(item) or (item.kind == "policy-changed" and item.policy in judged)]
+
+
+def _moved_from(commit: Commit, change: FileChange) -> str | None:
+    """Where a release's file was before this commit, when it holds the same bytes here: a renamed folder."""
+    if not change.added:
+        return None
+    gone = (item for item in commit.changes if item.deleted and item.before == change.blob)
+    return next((item.path for item in gone if _file(item) == _file(change)), None)
+
+
+def _moved_to(commit: Commit, change: FileChange) -> bool:
+    return any(item.added and item.blob == change.before and _file(item) == _file(change) for item in commit.changes)
+
+
+def _file(change: FileChange) -> str:
+    return change.path.rpartition("/")[2]
+
+
+def _policy_name(path: str) -> str:
+    return _SIGNERS if path.startswith(f"{SIGNERS_FOLDER}/") else Path(path).stem
 
 
 def _done(change: FileChange) -> str:
@@ -242,13 +255,13 @@ def _done(change: FileChange) -> str:
 
 
 def _is_read(change: FileChange) -> bool:
-    return change.path.endswith((f"/{REPORT_FILE}", f"/{ROLLOUT_FILE}")) and not change.deleted
+    return change.path.endswith((f"/{REPORT_FILE}", f"/{RECORD_FILE}", f"/{ROLLOUT_FILE}")) and not change.deleted
+
+
+def _proposes(change: FileChange) -> bool:
+    return change.path.endswith("/release.yaml") and not change.deleted
 
 
 def _rank(change: FileChange) -> tuple[bool, str, int]:
     folder, _, file = change.path.rpartition("/")
     return not change.path.startswith("policies/"), folder, _ORDER.get(file, len(_ORDER))
-
-
-def _tags(history: History) -> frozenset[str]:
-    return frozenset(history.git.run("for-each-ref", "--format=%(refname:strip=2)", "refs/tags").splitlines())

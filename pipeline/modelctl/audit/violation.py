@@ -45,9 +45,15 @@ class Verification:
     deployments: int
     """Deployed releases looked at, over all environments."""
     signatures: int
-    """Attestations whose signature was verified."""
+    """Attestations whose signature was verified, now or in an earlier run."""
     violations: tuple[Violation, ...]
     unverified: tuple[Unverified, ...]
+    recalled: int = 0
+    """Releases of which an earlier run in this clone found that all of the same objects agree."""
+    bucket: bool = False
+    """Whether the bucket was held against git."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know, one sentence each."""
 
     @property
     def exit_code(self) -> int:
