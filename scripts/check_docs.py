@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 
+import command_pages
 import reference
 import rules
 from modelctl import errors
@@ -64,7 +65,7 @@ def check_command(line: str) -> str | None:
     if Path(words[0]).name != "modelctl":
         return None
     command: click.Command = cli
-    context = click.Context(cli, info_name="modelctl")
+    context = click.Context(cli, info_name="modelctl", help_option_names=["-h", "--help"])
     rest = words[1:]
     while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
         try:
@@ -179,6 +180,7 @@ def bad_rules() -> Iterator[str]:
 def bad_reference() -> Iterator[str]:
     """Tables and schemas that no longer follow from the code, and keys of a policy that nothing is said of."""
     yield from reference.stale()
+    yield from command_pages.gaps()
     for kind in (Policy, WaiverFile):
         yield from (
             f"{kind.__name__}: nothing is said of {'.'.join(field.key)}; write it under the field"

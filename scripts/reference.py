@@ -1,4 +1,5 @@
-"""Write what follows from the code: the tables of docs/policy.md and docs/rollout.md, and the schemas in docs/schemas/.
+"""Write what follows from the code: the tables of docs/policy.md, docs/rollout.md and docs/release.md, the pages
+docs/commands.md and docs/findings.md, and the schemas in docs/schemas/.
 
 `--check` writes nothing and says what is out of date; scripts/check_docs.py asks the same.
 """
@@ -12,12 +13,17 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+import command_pages
 from modelctl.admission.policy import Policy, PolicyChecks
 from modelctl.admission.report import Report
 from modelctl.admission.waivers import WaiverFile
 from modelctl.documents import Document
 from modelctl.field_docs import FieldDoc, fields, texts_of
+from modelctl.model.release import Release
+from modelctl.registry.manifest import Manifest
+from modelctl.registry.records import Record
 from modelctl.rollout.environment import Environment
+from modelctl.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -55,6 +61,12 @@ def table(found: list[FieldDoc], below: tuple[str, ...]) -> str:
 def environment_tables() -> Mapping[str, str]:
     """The generated part of docs/rollout.md."""
     return {"environment": table(list(fields(Environment)), ())}
+
+
+def release_tables() -> Mapping[str, str]:
+    """The generated part of docs/release.md."""
+    every = [item for item in fields(Release) if item.key[0] == "spec" and len(item.key) > 1]
+    return {"release": table(every, ("spec",))}
 
 
 def policy_tables() -> Mapping[str, str]:
@@ -122,7 +134,11 @@ def schemas() -> Mapping[str, str]:
     made: dict[str, object] = {"report.v1": TypeAdapter(Report).json_schema(mode="serialization")}
     documents: dict[str, type[Document]] = {
         "environment.v1": Environment,
+        "manifest.v1": Manifest,
         "policy.v1": Policy,
+        "record.v1": Record,
+        "release.v1": Release,
+        "settings.v1": Settings,
         "waiver.v1": WaiverFile,
     }
     for name, kind in documents.items():
@@ -138,8 +154,11 @@ def schemas() -> Mapping[str, str]:
 
 def files() -> Iterator[tuple[Path, str]]:
     """Every generated file and what must be in it."""
-    for name, tables in (("policy.md", policy_tables()), ("rollout.md", environment_tables())):
+    tables_of = {"policy.md": policy_tables(), "rollout.md": environment_tables(), "release.md": release_tables()}
+    for name, tables in tables_of.items():
         yield DOCS / name, page(DOCS / name, tables)
+    yield DOCS / "commands.md", command_pages.commands_page()
+    yield DOCS / "findings.md", command_pages.findings_page()
     for name, text in schemas().items():
         yield SCHEMAS / name, text
 

@@ -69,3 +69,20 @@ def test_rules_are_found_however_they_are_written(rule: str) -> None:
 
 def test_the_documents_are_true() -> None:
     assert check_docs.problems() == []
+
+
+def test_every_rule_says_why_and_how_to_mend_it() -> None:
+    pages = load_script("scripts/command_pages.py")
+    assert list(pages.gaps()) == []
+    mended = load_script("scripts/remedies.py").remedies()
+    assert "GPUs or replicas" in mended["concurrency.ttft"][0]  # the rule's name is put together
+    assert "llama-gguf-split" in mended["integrity.gguf-extra-part"][0]  # the kind of a problem
+    assert "safetensors" in mended["malware.pickle"][0]  # a table
+    assert "calibrate with more samples" in mended["quantization.accuracy-drop"][0]  # a constant
+
+
+def test_the_page_of_commands_is_the_help_of_each() -> None:
+    page = load_script("scripts/command_pages.py").commands_page()
+    assert "## modelctl admit\n\n```text\nUsage: modelctl admit [OPTIONS] REPO\n" in page
+    assert "### modelctl policy explain\n" in page
+    assert "modelctl rollout qwen3-4b@1.2.0 --env prod --dry-run\n" in page
