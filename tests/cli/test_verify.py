@@ -36,9 +36,10 @@ class TestFolder:
         done = modelctl("verify", folder, "--attestation", cwd=registry.root)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "tiny@1.0.0: everything agrees" in done.stdout
-        assert "signed by    test@example.org (SHA256:" in done.stdout
+        assert "signed by    test@example.org (Ed25519 SHA256:" in done.stdout
         assert "said at      2026-01-02T03:04:06Z" in done.stdout
-        assert "integrity     passed (3 of 3 files)" in done.stdout
+        assert "machine      box, 2 CPUs, no GPU, isolation bubblewrap: all checks" in done.stdout
+        assert "  passed   integrity      3 of 3 files" in done.stdout
 
     def test_differences_are_named(self, registry: Registry, folder: Path) -> None:
         (folder / "stranger").write_text("")

@@ -80,6 +80,10 @@ class Signer(Protocol):
 class Verifier(Protocol):
     """Something that knows one signer's signatures."""
 
+    @property
+    def kind(self) -> str:
+        """How it is signed, for a person: `Ed25519`, `ECDSA P-256`."""
+
     def signer_of(self, envelope: Envelope) -> str | None:
         """The id of the key that signed the envelope, when that is this verifier's signer; else None."""
 

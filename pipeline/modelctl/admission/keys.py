@@ -47,6 +47,11 @@ class KeyVerifier:
         """The key's id."""
         return key_id(self.key)
 
+    @property
+    def kind(self) -> str:
+        """See `dsse.Verifier`."""
+        return key_kind(self.key)
+
     def signer_of(self, envelope: Envelope) -> str | None:
         """See `dsse.Verifier`."""
         signed = pre_authentication_encoding(envelope.payload_type, envelope.payload)

@@ -10,7 +10,6 @@ import click
 
 if TYPE_CHECKING:
     from modelctl.cli.verifying import Outcome
-    from modelctl.registry.trust import Signed
 
 
 @click.command(
@@ -50,6 +49,7 @@ def verify(
     modelctl verify qwen3-4b@1.2.0 --sample 3
     modelctl verify qwen3-4b@stable:prod /models/qwen3-4b --attestation
     """
+    from modelctl.cli.attested import attestation_lines
     from modelctl.cli.progress import shown
     from modelctl.cli.verifying import Wanted, run
     from modelctl.settings import load_workspace
@@ -62,7 +62,8 @@ def verify(
         return outcome.exit_code
     _tell(outcome)
     if attestation:
-        _tell_attestation(outcome.signed)
+        for line in attestation_lines(outcome.signed):
+            click.echo(line)
     return outcome.exit_code
 
 
@@ -81,19 +82,3 @@ def _tell(outcome: Outcome) -> None:
             click.echo(click.style(f"  next: {claim.remedy}", dim=True))
     for line in outcome.differences:
         click.secho(f"  {line}", fg="red")
-
-
-def _tell_attestation(signed: Signed | None) -> None:
-    if signed is None:
-        click.echo("\nno attestation was verified, so nothing was proven by one")
-        return
-    report = signed.statement.report
-    click.echo(f"\nsigned by    {', '.join(signed.principals)} ({signed.statement.key_id})")
-    click.echo(f"said at      {report.created_at}, by the signed report itself: no third party vouches for the time")
-    click.echo(f"release      {report.model.release}, made of {report.model.source}")
-    click.echo(f"machine      {report.machine.hostname}, isolation {report.machine.isolation}")
-    click.echo(f"policy       {report.policy.name} {report.policy.digest}")
-    click.echo(f"files        {len(signed.statement.served.files)}, each by its sha256")
-    for check in report.checks:
-        seen = ", ".join(f"{item.seen} of {item.total} {item.unit}" for item in check.coverage)
-        click.echo(f"  {check.id:<14}{check.outcome}" + (f" ({seen})" if seen else ""))

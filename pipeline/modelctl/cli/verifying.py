@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from modelctl.cli.attested import attestation_plain
 from modelctl.cli.output import counted
 from modelctl.cli.releases import Found, allowed_signers, find, find_in_bucket, open_store
 from modelctl.errors import InputError, RefusedError
@@ -114,15 +115,7 @@ class Outcome:
             "differences": list(self.all_differences),
             "bytes_read": self.bucket.read_bytes if self.bucket else None,
             "files_read": list(self.bucket.read) if self.bucket else None,
-            "attestation": None
-            if signed is None
-            else {
-                "signers": list(signed.principals),
-                "key_id": signed.statement.key_id,
-                "created_at": signed.statement.report.created_at,
-                "policy": signed.statement.report.policy.name,
-                "checks": {check.id: check.outcome for check in signed.statement.report.checks},
-            },
+            "attestation": None if signed is None else attestation_plain(signed),
         }
 
 

@@ -32,6 +32,8 @@ class Signed:
     statement: Statement
     principals: tuple[str, ...]
     """Whose key it is, as the list of signers says."""
+    kind: str
+    """Of the key: `ECDSA P-256`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +126,8 @@ def verified(text: bytes, signers: Sequence[AllowedSigner], *, release_id: str, 
         )
     if report.verdict != "admitted" or report.partial:
         raise RefusedError(f"{origin}: the signed report says {'partial, ' if report.partial else ''}{report.verdict}")
-    principals = [signer.principals for signer in signers if signer.verifier.signer_of(envelope) == statement.key_id]
-    return Signed(statement=statement, principals=principals[0])
+    signer = next(signer for signer in signers if signer.verifier.signer_of(envelope) == statement.key_id)
+    return Signed(statement=statement, principals=signer.principals, kind=signer.verifier.kind)
 
 
 def signers_of(root: Path, named: Path | None = None) -> tuple[AllowedSigner, ...] | None:

@@ -1,0 +1,135 @@
+"""What says of a release who vouches for it and what it is made of: in git and in the bucket, by the sha256 that the
+record names, and every other byte is found."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from modelctl.cli.attested import attestation_lines, attestation_plain
+from modelctl.errors import InputError
+from modelctl.registry.claims import Claim, claims_in_bucket, claims_in_git
+from modelctl.registry.manifest import bom_key, papers, signature_key
+from modelctl.registry.records import load_record
+from modelctl.registry.store import ObjectStore
+from modelctl.registry.trust import signers_of
+from tests.support.bucket import overwrite
+from tests.support.keys import openssl_key, ssh_key
+from tests.support.publication import Proposal
+
+FILES = ("model.sig", "bom.cdx.json")
+pytestmark = pytest.mark.services
+
+
+def states(claims: list[Claim]) -> dict[str, str]:
+    return {claim.what: claim.state for claim in claims}
+
+
+def claims(proposal: Proposal, store: ObjectStore) -> list[Claim]:
+    record = load_record(proposal.root, "tiny", "1.0.0")
+    signers = signers_of(proposal.root)
+    return [*claims_in_git(proposal.root, record, signers), *claims_in_bucket(store, record, signers)]
+
+
+def allow(proposal: Proposal, public: Path, name: str = "ann@example.org") -> None:
+    (proposal.root / "policies" / "signers").mkdir(parents=True, exist_ok=True)
+    if public.read_text().startswith("-----"):
+        (proposal.root / "policies" / "signers" / f"{name}.pem").write_text(public.read_text())
+    else:
+        with (proposal.root / "policies" / "allowed_signers").open("a") as stream:
+            stream.write(f"{name} {public.read_text()}")
+
+
+class TestEachKindOfKey:
+    @pytest.mark.parametrize(("kind", "words"), [("ecdsa", "ECDSA P-256"), ("ed25519", "Ed25519")])
+    @pytest.mark.parametrize("form", ["openssh", "pem"])
+    def test_it_signs_and_verify_says_who_when_and_what(
+        self, proposal: Proposal, store: ObjectStore, kind: str, words: str, form: str
+    ) -> None:
+        if form == "pem":
+            key = openssl_key(proposal.root / "key2", kind="P-256" if kind == "ecdsa" else kind)
+        else:
+            key = ssh_key(proposal.root / "key2", kind=kind)
+        (proposal.root / "modelctl.yaml").write_text("signing: {key: key2}\n")
+        allow(proposal, key.with_suffix(".pub"))
+        done = proposal.publish(store)
+        found = claims(proposal, store)
+        assert set(states(found).values()) == {"agrees"}
+        assert ("model signature" in states(found)) is (kind == "ecdsa")
+        signed = next(claim.signed for claim in found if claim.signed)
+        text = "\n".join(attestation_lines(signed))
+        assert f"signed by    ann@example.org ({words} {done.key_id})" in text
+        assert f"said at      {signed.statement.report.created_at}" in text
+        for check in signed.statement.report.checks:
+            assert check.id in text
+        assert "3 of 3 files" in text
+        body = json.loads(json.dumps(attestation_plain(signed)))
+        assert (body["signers"], body["key_kind"], body["key_id"]) == (["ann@example.org"], words, done.key_id)
+        assert body["coverage"]["malware"] == [{"unit": "files", "seen": 3, "total": 3, "excluded": []}]
+
+    def test_an_ed25519_key_signs_with_an_ecdsa_key_beside_it(self, proposal: Proposal, store: ObjectStore) -> None:
+        model_key = proposal.root / "key"
+        ssh_key(proposal.root / "key2")
+        (proposal.root / "modelctl.yaml").write_text("signing: {key: key2, model_key: key}\n")
+        allow(proposal, (proposal.root / "key2.pub"))
+        with pytest.raises(InputError, match="nobody could verify"):
+            proposal.publish(store)
+        allow(proposal, model_key.with_suffix(".pub"), "model@example.org")
+        proposal.publish(store)
+        found = {claim.what: claim.detail for claim in claims(proposal, store)}
+        assert found["model signature"].startswith("signed by model@example.org (SHA256:")
+        assert found["attestation"].startswith("signed by ann@example.org")
+
+
+class TestKept:
+    @pytest.fixture(autouse=True)
+    def published(self, proposal: Proposal, store: ObjectStore) -> None:
+        allow(proposal, proposal.root / "key.pub")
+        proposal.publish(store)
+
+    def test_git_and_the_bucket_hold_the_files_that_the_record_names(
+        self, proposal: Proposal, store: ObjectStore
+    ) -> None:
+        evidence = load_record(proposal.root, "tiny", "1.0.0").evidence
+        assert set(FILES) < set(evidence.files)
+        for name, key in zip(("attestation.dsse.json", *FILES), papers("tiny", "1.0.0"), strict=True):
+            content = (proposal.folder / name).read_bytes()
+            assert hashlib.sha256(content).hexdigest() == evidence.files[name]
+            assert store.read(key) == content
+        assert set(states(claims(proposal, store)).values()) == {"agrees"}
+
+    @pytest.mark.parametrize(
+        ("name", "what"), [("model.sig", "model signature"), ("bom.cdx.json", "bill of materials")]
+    )
+    def test_another_byte_in_either_place_is_found(
+        self, proposal: Proposal, store: ObjectStore, name: str, what: str
+    ) -> None:
+        path = proposal.folder / name
+        path.write_bytes(path.read_bytes() + b" ")
+        assert states(claims(proposal, store))[what] == "contradicts"
+        key = signature_key("tiny", "1.0.0") if name == "model.sig" else bom_key("tiny", "1.0.0")
+        overwrite(store, key, b"{}")
+        assert states(claims(proposal, store))[f"{what} in the bucket"] == "contradicts"
+        store.remove(key)
+        assert states(claims(proposal, store))[f"{what} in the bucket"] == "contradicts"
+
+    def test_what_the_bucket_lost_comes_back_from_git(self, proposal: Proposal, store: ObjectStore) -> None:
+        before = {key: store.read(key) for key in papers("tiny", "1.0.0")}
+        for key in before:
+            store.remove(key)
+        proposal.publish(store)
+        assert {key: store.read(key) for key in before} == before
+
+    def test_a_model_signature_of_another_key_is_found(self, proposal: Proposal, store: ObjectStore) -> None:
+        (proposal.root / "policies" / "allowed_signers").write_text("")
+        allow(proposal, ssh_key(proposal.root / "key3", kind="ecdsa").with_suffix(".pub"))
+        assert states(claims(proposal, store))["model signature"] == "contradicts"
+
+    def test_nobody_is_named_as_signer(self, proposal: Proposal, store: ObjectStore) -> None:
+        (proposal.root / "policies" / "allowed_signers").unlink()
+        found = states(claims(proposal, store))
+        assert found["model signature"] == "unchecked"
+        assert found["bill of materials"] == "agrees"
