@@ -18,11 +18,11 @@ from typing import Any
 
 
 def load() -> None:
-    """Import all of modelctl that a command may import; what only runs in children of its own is left out."""
+    """Import all of modelctl that a command may import; what only runs in programs of its own is left out."""
     import modelctl
 
     for module in pkgutil.walk_packages(modelctl.__path__, "modelctl."):
-        if not module.name.endswith(("worker", "__main__")):
+        if not module.name.endswith(("worker", "__main__", "gateway_hooks")):
             importlib.import_module(module.name)
 
 
