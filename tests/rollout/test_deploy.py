@@ -29,7 +29,14 @@ def registry(published: Registry, tmp_path: Path) -> Registry:
     return published.copy(tmp_path / "registry")
 
 
-UNASKED = {"route.yaml", "network-policy.yaml", "autoscaling.yaml", "dashboards.yaml", "model-validation.yaml"}
+UNASKED = {
+    "route.yaml",
+    "network-policy.yaml",
+    "autoscaling.yaml",
+    "dashboards.yaml",
+    "front.yaml",
+    "model-validation.yaml",
+}
 """Files that this environment asks for nothing of."""
 
 

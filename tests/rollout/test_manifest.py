@@ -48,6 +48,15 @@ def test_a_query_is_written_as_a_block() -> None:
     assert dump([{"query": "a\n/ b"}]) == "query: |-\n  a\n  / b\n"
 
 
+@pytest.mark.parametrize("text", ["a\n\n  b\n", "a\n\nb", "a\nb\n\n", "\na\nb", " a\nb", "a \nb", "a\n b \n", "a\n"])
+def test_a_file_in_a_file_is_read_back_whole(text: str) -> None:
+    assert yaml.safe_load(dump([{"data": {"file": text}}])) == {"data": {"file": text}}
+
+
+def test_a_file_in_a_file_stays_readable() -> None:
+    assert dump([{"file": "a\n\n  b\n"}]) == "file: |\n  a\n\n    b\n"
+
+
 def test_a_release_without_a_real_digest_is_refused() -> None:
     with pytest.raises(InputError, match="no tree digest"):
         a_release(digest="sha256:short")

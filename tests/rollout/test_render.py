@@ -25,6 +25,11 @@ NETWORK = {
     "monitoring": "monitoring",
     "egress": [{"cidr": "10.0.0.0/24", "port": 6379}],
 }
+FRONT = {
+    "image": "ghcr.io/berriai/litellm@sha256:" + "c3" * 32,
+    "keys_secret": "gateway-keys",
+    "fallback_answer": "Please ask again in a minute.",
+}
 KINDS: dict[str, tuple[dict[str, Any], int]] = {
     "replicas": ({}, 1),
     "gateway": (
@@ -40,7 +45,16 @@ KINDS: dict[str, tuple[dict[str, Any], int]] = {
     ),
     "istio": ({"router": ISTIO, "gpu": {"spare": 9}, "weights": "stream"}, 1),
     "nginx": ({"router": NGINX, "gpu": {"spare": 9}, "autoscaling": SCALING, "dashboards": {}}, 1),
-    "cpu": ({"gpu": {"count": 0, "spare": 1}, "replicas": 4, "engine": {"block_size": 128, "memory": "6Gi"}}, 1),
+    "cpu": (
+        {
+            "gpu": {"count": 0, "spare": 1},
+            "replicas": 4,
+            "engine": {"block_size": 128, "memory": "6Gi"},
+            "network": NETWORK,
+            "front": FRONT,
+        },
+        1,
+    ),
 }
 
 

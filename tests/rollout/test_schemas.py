@@ -21,6 +21,7 @@ BUILT_IN = (
     "NetworkPolicy",
     "Ingress",
     "ConfigMap",
+    "Deployment",
     "Namespace",
     "ValidatingAdmissionPolicy",
 )
@@ -77,7 +78,7 @@ def test_built_in_kinds_and_the_pods_are_valid(kind: str) -> None:
             pod = {"apiVersion": "v1", "kind": "Pod", **document["spec"]["template"]}
             kubernetes_validate.validate(pod, "1.32", strict=True)
             seen.add("Pod")
-    assert seen - {"NetworkPolicy", "Ingress", "ConfigMap"} == {"Service", "PodDisruptionBudget", "Pod"}
+    assert seen - {"NetworkPolicy", "Ingress", "ConfigMap", "Deployment"} == {"Service", "PodDisruptionBudget", "Pod"}
 
 
 def test_what_the_cluster_gets_once_is_valid() -> None:
@@ -121,7 +122,8 @@ def test_kustomize_builds_the_folder(kind: str, tmp_path: Path) -> None:
     built = list(documents(kustomize(tmp_path)))
     wanted = [document["kind"] for document in all_documents(kind) if document["kind"] != "Kustomization"]
     assert sorted(document["kind"] for document in built) == sorted(wanted)
-    assert {document["metadata"]["namespace"] for document in built} == {"models-prod"}
+    fronts = {"models-prod-front"} if kind == "cpu" else set()
+    assert {document["metadata"]["namespace"] for document in built} == {"models-prod"} | fronts
 
 
 def test_bootstrap_takes_the_repository_from_one_place() -> None:

@@ -10,18 +10,13 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, IPvAnyNetwork, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
 from modelctl.documents import Document, load_document, nearest
 from modelctl.errors import InputError
 from modelctl.model.release import BlockSize
-
-DNS_LABEL = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
-DnsLabel = Annotated[str, StringConstraints(pattern=DNS_LABEL)]
-ImageByDigest = Annotated[str, StringConstraints(pattern=r"^\S+@sha256:[0-9a-f]{64}$")]
-HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+(/\S*)?$")]
-Quantity = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti)?$")]
-"""A Kubernetes quantity; the API schemas accept any string, so `32Gigs` would only fail in the cluster."""
+from modelctl.rollout.beside import Dashboards, Front, Logs, ModelValidation, Tracing
+from modelctl.rollout.values import DNS_LABEL, DnsLabel, HttpUrl, ImageByDigest, Peer, Quantity
 
 
 class Cluster(Document):
@@ -217,20 +212,6 @@ class Autoscaling(Document):
     """Requests in flight that a replica holds well: the knee that the concurrency check measured."""
 
 
-class Peer(Document):
-    """Something that engines may reach over TCP: the pods of a namespace, or addresses."""
-
-    namespace: DnsLabel | None = None
-    cidr: IPvAnyNetwork | None = None
-    port: Annotated[int, Field(ge=1, le=65535)]
-
-    @model_validator(mode="after")
-    def _one(self) -> Peer:
-        if (self.namespace is None) == (self.cidr is None):
-            raise ValueError("wants either 'namespace' or 'cidr'")
-        return self
-
-
 class Network(Document):
     """Who may reach the engines and what they may reach; without it no NetworkPolicy is written."""
 
@@ -243,58 +224,6 @@ class Network(Document):
     """Where the store is, when its endpoint is no Service of the cluster."""
     egress: tuple[Peer, ...] = ()
     """What else the pods may reach: a Redis, a collector of traces."""
-
-
-class Dashboards(Document):
-    """Grafana dashboards as ConfigMaps with the label `grafana_dashboard: "1"`, which Grafana's sidecar looks for."""
-
-    folder: Annotated[str, StringConstraints(min_length=1, max_length=63)] = "Models"
-    """Grafana's folder for them, as the annotation `grafana_folder`."""
-
-
-class Logs(Document):
-    """What the engines write about requests. Prompts and answers are never written."""
-
-    access: bool = True
-    """A line for each request: address, path, status. None for `/health` and `/metrics`."""
-    requests: bool = False
-    """Also its id and sampling parameters."""
-
-
-class Tracing(Document):
-    """Where the engines send OpenTelemetry traces: times and token counts of each request, no text."""
-
-    endpoint: HttpUrl
-    """A collector of OTLP; `network` lets the engines reach it, when it is a Service of the cluster."""
-    protocol: Literal["grpc", "http/protobuf"] = "grpc"
-
-
-class Identity(Document):
-    """Whose certificate Sigstore has to have signed with."""
-
-    subject: str
-    """As the certificate has it, for example `signer@example.com` or a workflow's URL."""
-    issuer: HttpUrl
-    """The OpenID Connect issuer that vouched for it."""
-
-
-class ModelValidation(Document):
-    """Sigstore's model-validation-operator, where the cluster has it: one more check of the weights, by signature.
-
-    It is injected behind the init container that verifies the digest.
-    """
-
-    signatures: DnsLabel
-    """A ConfigMap; under the key `<name>_<version>.sig` it holds the OpenSSF model signature of a release."""
-    public_key: DnsLabel | None = None
-    """A ConfigMap with the key `public.pem`."""
-    identity: Identity | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> ModelValidation:
-        if (self.public_key is None) == (self.identity is None):
-            raise ValueError("wants either 'public_key' or 'identity'")
-        return self
 
 
 class Environment(Document):
@@ -322,6 +251,7 @@ class Environment(Document):
     alerts: Alerts = Alerts()
     autoscaling: Autoscaling | None = None
     network: Network | None = None
+    front: Front | None = None
     dashboards: Dashboards | None = None
     logs: Logs = Logs()
     tracing: Tracing | None = None

@@ -26,7 +26,7 @@ HASH_LABEL = "rollouts-pod-template-hash"
 _MAX_NAME = 63 - len("-canary")
 _DNS_1035 = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _PLAIN = re.compile(r"(?!---|\.\.\.)(?:[A-Za-z0-9./_(]|-(?=[A-Za-z-]))(?:[!-9;-~]|:(?! |$)| (?![ #]))*(?<![ :])")
-_LITERAL = re.compile(r"[!-~][ -~]*(?:\n[ -~]*[!-~])+")
+_LITERAL = re.compile(r"[!-~][ -~]*(?:\n(?:[ -~]*[!-~])?)*\n[ -~]*[!-~]\n?")
 _AMBIGUOUS = re.compile(r"[-+.\d][-+\d.,_:a-fxotz ]*|[-+]?\.(inf|nan)|y|n|yes|no|on|off|true|false|null|~|=|<<|", re.I)
 
 
@@ -121,8 +121,8 @@ def _block(lines: list[str], value: Json, first: str, indent: str) -> None:
 def _entry(lines: list[str], head: str, item: Json, indent: str) -> None:
     if isinstance(item, str):
         if "\n" in item and _LITERAL.fullmatch(item):
-            lines.append(f"{head} |-")
-            lines.extend(f"{indent}  {line}" for line in item.split("\n"))
+            lines.append(f"{head} |" if item.endswith("\n") else f"{head} |-")
+            lines.extend(f"{indent}  {line}" if line else "" for line in item.removesuffix("\n").split("\n"))
         else:
             comment = f"  # {item.comment}" if isinstance(item, Commented) else ""
             lines.append(f"{head} {_text(item)}{comment}")

@@ -9,9 +9,10 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from modelctl.errors import InputError
-from modelctl.rollout.environment import Environment, Peer
+from modelctl.rollout.environment import Environment
 from modelctl.rollout.labels import labels
 from modelctl.rollout.manifest import NAME_LABEL, Json, Manifest
+from modelctl.rollout.values import Peer
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 OPEN_NOTE = (
@@ -26,11 +27,10 @@ def network_policy(environment: Environment, name: str) -> Manifest | None:
     if network is None:
         return None
     gateway = environment.router.gateway
-    sources = dict.fromkeys((*network.clients, *([gateway.namespace] if gateway else []), network.monitoring))
-    dns: Manifest = {
-        "to": [_namespace(network.dns)],
-        "ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}],
-    }
+    clients = network.clients
+    if environment.front is not None and environment.front.upstream is None:
+        clients = (front_namespace(environment),)
+    sources = dict.fromkeys((*clients, *([gateway.namespace] if gateway else []), network.monitoring))
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -44,9 +44,58 @@ def network_policy(environment: Environment, name: str) -> Manifest | None:
                     "ports": [{"protocol": "TCP", "port": "http"}],
                 }
             ],
-            "egress": [dns, _way_to(_store(environment)), *map(_way_to, (*network.egress, *_traces(environment)))],
+            "egress": [
+                _names(network.dns),
+                _way_to(_store(environment)),
+                *map(_way_to, (*network.egress, *_traces(environment))),
+            ],
         },
     }
+
+
+def front_policy(environment: Environment, name: str, own: str, metadata: Manifest) -> Manifest:
+    """The same for the gateway's pods: in, the clients; out, names and what it asks."""
+    network, wanted = environment.network, environment.front
+    if network is None or wanted is None:
+        raise AssertionError("asked only where there are both")
+    engines: Manifest = {
+        "to": [{**_namespace(environment.namespace), "podSelector": {"matchLabels": {NAME_LABEL: name}}}],
+        "ports": [{"protocol": "TCP", "port": "http"}],
+    }
+    if wanted.upstream is not None and not wanted.egress:
+        raise InputError(
+            "environment.yaml: front.upstream is set, so its place in the gateway's NetworkPolicy is not known",
+            remedy="add front.egress with the router's namespace or cidr, and its port",
+        )
+    ways = [engines] if wanted.upstream is None else [_way_to(peer) for peer in wanted.egress]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata,
+        "spec": {
+            "podSelector": {"matchLabels": {NAME_LABEL: own}},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [
+                {
+                    "from": [_namespace(client) for client in network.clients],
+                    "ports": [{"protocol": "TCP", "port": "http"}],
+                }
+            ],
+            "egress": [_names(network.dns), *ways],
+        },
+    }
+
+
+def front_namespace(environment: Environment) -> str:
+    """Where the gateway's pods run."""
+    wanted = environment.front
+    return (wanted.namespace if wanted else None) or f"{environment.namespace}-front"
+
+
+def _names(namespace: str) -> Manifest:
+    """The way to the cluster's DNS."""
+    ports: list[Json] = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
+    return {"to": [_namespace(namespace)], "ports": ports}
 
 
 def _store(environment: Environment) -> Peer:

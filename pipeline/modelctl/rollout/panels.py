@@ -110,9 +110,8 @@ def service(environment: Environment) -> tuple[Panel, ...]:
         ),
         Panel(
             title="Requests in the engines",
-            description="Running and waiting over all engines; the line is the canary's limit for waiting in one.",
+            description="Running and waiting over all engines.",
             unit="short",
-            thresholds=(limits.waiting,),
             queries=tuple(
                 _query(f"sum(vllm:num_requests_{state}{{{ENGINE}}})", state) for state in ("running", "waiting")
             ),

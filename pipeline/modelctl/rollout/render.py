@@ -21,6 +21,7 @@ from modelctl.rollout import (
 from modelctl.rollout.autoscaling import scaled_object
 from modelctl.rollout.environment import Environment
 from modelctl.rollout.evidence import Evidence
+from modelctl.rollout.front import resources as front
 from modelctl.rollout.manifest import Manifest, ServedRelease, dump, resource_name
 from modelctl.rollout.network_policy import OPEN_NOTE, network_policy
 from modelctl.rollout.words import ROLLOUT_FILE
@@ -36,6 +37,7 @@ FILES = (
     "network-policy.yaml",
     "autoscaling.yaml",
     "model-validation.yaml",
+    "front.yaml",
     "dashboards.yaml",
     "kustomization.yaml",
 )
@@ -71,6 +73,7 @@ def render(
             *canary.notes(environment, shares, gpus),
             *flags.notes(release, serving, environment, evidence or Evidence()),
             *([streaming.NOTE] if environment.weights == "stream" else []),
+            *([front.NOTE] if environment.front and environment.front.replicas > 1 else []),
             *([signatures.IMAGE_NOTE] if environment.model_validation else []),
             *([] if environment.network else [OPEN_NOTE]),
         ),
@@ -87,6 +90,7 @@ def render_manifests(
     policy = network_policy(environment, name)
     scaled = scaled_object(environment, name)
     validation = signatures.model_validation(environment, release, name)
+    gateway = front.front(release, serving, environment, name)
     boards = dashboards.config_maps(environment, name, gpus=gpus)
     files: dict[str, tuple[Manifest, ...]] = {
         ROLLOUT_FILE: (workload.rollout(release, serving, environment, name, evidence),),
@@ -99,6 +103,7 @@ def render_manifests(
         **({"autoscaling.yaml": (scaled,)} if scaled is not None else {}),
         **({"network-policy.yaml": (policy,)} if policy is not None else {}),
         **({"model-validation.yaml": (validation,)} if validation is not None else {}),
+        **({"front.yaml": gateway} if gateway else {}),
         **({"dashboards.yaml": boards} if boards else {}),
     }
     kustomization: Manifest = {

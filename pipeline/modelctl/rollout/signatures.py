@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from modelctl.rollout.environment import Environment, ModelValidation
+from modelctl.rollout.beside import ModelValidation
+from modelctl.rollout.environment import Environment
 from modelctl.rollout.flags import weights_path
 from modelctl.rollout.labels import labels
 from modelctl.rollout.manifest import Json, Manifest, ServedRelease
