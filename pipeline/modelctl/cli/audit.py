@@ -1,10 +1,12 @@
-"""`modelctl audit`: the timeline of every release from git history, and whether its claims agree."""
+"""`modelctl audit`: the timeline of every release from git history, what is served on which evidence, where releases
+came from, and whether all claims agree."""
 
 from __future__ import annotations
 
 import datetime
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,64 +15,179 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from modelctl.audit.timeline import Event
+    from modelctl.audit.events import Event
+    from modelctl.audit.history import History
+    from modelctl.audit.origins import Origin
+    from modelctl.audit.serving import Serving
+    from modelctl.audit.timeline import View
     from modelctl.audit.violation import Verification
+    from modelctl.registry.store import ObjectStore
+    from modelctl.settings import Workspace
 
-WIDE = 100
-"""Columns of a terminal in which a release's name stays on one line."""
-
-_STYLES = {
-    "admitted": "green",
-    "published": "green",
-    "rolled-out": "cyan",
-    "promoted": "green",
-    "aborted": "yellow",
-    "rolled-back": "yellow",
-    "refused": "red",
-    "undecided": "yellow",
-    "unreadable": "red",
-    "record-changed": "bold red",
-    "retired": "yellow",
-}
+SHALLOW = "this clone is shallow: what happened before its oldest commit is missing, so nothing here is the whole story"
 
 
-_SAID = ("proposed", "published", "rolled-out", "promoted")
-"""Kinds whose detail is the commit's subject, which repeats what the other columns say."""
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """Everything that one run found; what was not asked for is None."""
+
+    history: History
+    everything: list[Event]
+    events: list[Event]
+    commit: str | None = None
+    """Of which `serving` is."""
+    serving: list[Serving] | None = None
+    releases: list[Origin] | None = None
+    verification: Verification | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """That of the verification; 3 when this clone does not hold the whole history."""
+        code = self.verification.exit_code if self.verification else 0
+        return 3 if code == 0 and self.history.shallow else code
 
 
-@click.command(epilog="Exit codes with --verify: 0 all claims agree, 1 some contradict, 3 some could not be checked.")
+@click.command(
+    epilog="Exit codes: 0 told; with --verify all claims agree. 1 some contradict. 2 usage. 3 some could not be "
+    "checked, or this clone is shallow."
+)
 @click.argument("release", metavar="[NAME[@VERSION]]", required=False)
 @click.option("--env", "environment", metavar="ENV", help="Only what happened in this environment.")
-@click.option("--since", metavar="DATE", help="Only what was committed on this day (UTC) or later: 2026-01-31.")
+@click.option("--since", metavar="DATE", help="Only what was committed then (UTC) or later: 2026-01-31.")
+@click.option("--until", metavar="DATE", help="Only what was committed then (UTC) or earlier.")
+@click.option("--now", "now", is_flag=True, help="What is served, and the evidence behind it.")
+@click.option("--at", "at", metavar="DATE", help="What was served at that moment (UTC): 2026-11-03T02:00.")
+@click.option(
+    "--source", metavar="REPO", help="Releases that came from it: ORG/NAME[@COMMIT], a folder, s3://…, a digest."
+)
+@click.option("--base", metavar="REPO", help="Releases made of this base model.")
+@click.option("--policy", metavar="NAME|DIGEST", help="Releases that this policy admitted.")
+@click.option("--waiver", metavar="NAME", help="Releases that needed this waiver.")
 @click.option("--verify", "verified", is_flag=True, help="Check every claim against every other.")
-@click.option("--json", "json_target", metavar="FILE|-", help="Write events (and violations) as JSON; - is stdout.")
+@click.option("--bucket", is_flag=True, help="With --verify: hold the bucket against git too.")
+@click.option(
+    "--includes", metavar="COMMIT", multiple=True,
+    help="With --verify: a commit noted before, which must still be there.",
+)  # fmt: skip
+@click.option("--fresh", is_flag=True, help="With --verify: do not go by what an earlier run found.")
+@click.option("--json", "json_target", metavar="FILE|-", help="Write what was found as JSON; - is stdout.")
+@click.option("--csv", "csv_target", metavar="FILE|-", help="The same as CSV, for spreadsheets.")
+@click.option("--html", "html_target", metavar="FILE", help="Write one page that needs nothing else.")
 def audit(
-    release: str | None, environment: str | None, since: str | None, verified: bool, json_target: str | None
+    release: str | None,
+    environment: str | None,
+    since: str | None,
+    until: str | None,
+    now: bool,
+    at: str | None,
+    source: str | None,
+    base: str | None,
+    policy: str | None,
+    waiver: str | None,
+    verified: bool,
+    bucket: bool,
+    includes: tuple[str, ...],
+    fresh: bool,
+    json_target: str | None,
+    csv_target: str | None,
+    html_target: str | None,
 ) -> int:
     """Who let which model in, on which evidence: the timeline of every release, from git history alone.
 
     \b
-    modelctl audit
-    modelctl audit qwen3-4b@1.2.0 --verify
-    modelctl audit --env prod --since 2026-01-31
+    modelctl audit qwen3-4b@1.2.0
+    modelctl audit --env prod --now
+    modelctl audit --env prod --at 2026-11-03T02:00
+    modelctl audit --source org/model --json -
+    modelctl audit --verify
     """
-    from modelctl.audit.timeline import timeline
-    from modelctl.audit.verify import verify
-    from modelctl.cli.output import console, write_json
+    from modelctl.audit.history import read_history
+    from modelctl.audit.origins import Search, origins
+    from modelctl.audit.serving import commit_at, serving_at
+    from modelctl.audit.timeline import View, events_of
+    from modelctl.audit.verify import Asked, verify_history
     from modelctl.settings import load_workspace
 
-    root = load_workspace(Path.cwd()).root
+    search = Search(source=source, base=base, policy=policy, waiver=waiver)
+    _refuse_both(now=now, at=at, search=not search.empty, verified=verified, rest=bucket or fresh or bool(includes))
     name, version = _wanted(release)
-    events = timeline(root, name=name, version=version, env=environment, since=_day(since))
-    verification = verify(root, name=name, version=version, env=environment) if verified else None
+    view = View(
+        name=name, version=version, env=environment, since=_time("--since", since), until=_time("--until", until)
+    )
+    moment = _time("--at", at)
+    workspace = load_workspace(Path.cwd())
+    history = read_history(workspace.root)
+    everything = events_of(history)
+    commit = commit_at(history, moment) if moment else history.head if now else None
+    serving = serving_at(history, everything, commit, environment) if commit is not None else None
+    asked = Asked(
+        name=name,
+        version=version,
+        env=environment,
+        store=_store(workspace) if bucket else None,
+        includes=includes,
+    )
+    answer = Answer(
+        history=history,
+        everything=everything,
+        events=view.of(everything),
+        commit=commit,
+        serving=None if serving is None else [item for item in serving if _is_about(item.release, name, version)],
+        releases=None
+        if search.empty
+        else [item for item in origins(history, everything, search) if _is_about(item.release, name, version)],
+        verification=verify_history(history, asked, remember=not fresh) if verified else None,
+    )
+    _deliver(answer, view, json_target, csv_target, html_target)
+    return answer.exit_code
+
+
+def _deliver(
+    answer: Answer, view: View, json_target: str | None, csv_target: str | None, html_target: str | None
+) -> None:
+    from modelctl.cli.output import console, write_json
+    from modelctl.errors import InputError
+
+    if json_target == "-" and csv_target == "-":
+        raise InputError("--json - and --csv - both want stdout", remedy="give one of them a file")
     if json_target:
-        write_json(json_target, _as_json(events, verification))
-    if json_target != "-":
-        _print_events(events, console())
-    if verification is None:
-        return 0
-    _print_verification(verification, console(stderr=json_target == "-"))
-    return verification.exit_code
+        write_json(json_target, _as_json(answer))
+    if csv_target:
+        write_json(csv_target, _as_csv(answer))
+    if html_target:
+        from modelctl.cli.audit_page import audit_page
+
+        write_json(html_target, audit_page(answer, view))
+    taken = "-" in (json_target, csv_target)
+    _print(answer, None if taken else console(), console(stderr=taken))
+    if answer.history.shallow:
+        console(stderr=True).print(f"{SHALLOW}\nnext: git fetch --unshallow --tags", style="yellow", soft_wrap=True)
+
+
+def _print(answer: Answer, out: Console | None, talk: Console) -> None:
+    from modelctl.cli.audit_text import print_events, print_origins, print_serving, print_verification
+
+    if out is not None:
+        if answer.serving is not None:
+            print_serving(answer.serving, answer.commit or "", out)
+        if answer.releases is not None:
+            print_origins(answer.releases, out)
+        if answer.serving is None and answer.releases is None:
+            print_events(answer.events, out)
+    if answer.verification is not None:
+        print_verification(answer.verification, talk)
+
+
+def _refuse_both(*, now: bool, at: str | None, search: bool, verified: bool, rest: bool) -> None:
+    from modelctl.errors import InputError
+
+    if sum((now, at is not None, search)) > 1:
+        raise InputError(
+            "--now, --at and the searches (--source, --base, --policy, --waiver) are questions of their own",
+            remedy="ask one after the other",
+        )
+    if rest and not verified:
+        raise InputError("--bucket, --includes and --fresh belong to --verify", remedy="add --verify")
 
 
 def _wanted(release: str | None) -> tuple[str | None, str | None]:
@@ -81,78 +198,63 @@ def _wanted(release: str | None) -> tuple[str | None, str | None]:
     return parse_release_id(release)
 
 
-def _day(text: str | None) -> datetime.datetime | None:
+def _is_about(release: str, name: str | None, version: str | None) -> bool:
+    found, _, number = release.partition("@")
+    return name in (None, found) and version in (None, number)
+
+
+def _time(option: str, text: str | None) -> datetime.datetime | None:
     from modelctl.errors import InputError
 
     if text is None:
         return None
     try:
-        day = datetime.datetime.fromisoformat(text)
+        found = datetime.datetime.fromisoformat(text)
     except ValueError as error:
         raise InputError(
-            f"--since: '{text}' is no date", remedy="write it as 2026-01-31 or 2026-01-31T18:00"
+            f"{option}: '{text}' is no date", remedy="write it as 2026-01-31 or 2026-01-31T18:00 (UTC)"
         ) from error
-    return day if day.tzinfo else day.replace(tzinfo=datetime.UTC)
+    if option == "--until" and len(text) == len("2026-01-31"):
+        found += datetime.timedelta(days=1, microseconds=-1)
+    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
 
 
-def _print_events(events: list[Event], out: Console) -> None:
-    from rich.table import Table
+def _store(workspace: Workspace) -> ObjectStore:
+    from modelctl.registry.store import ObjectStore
 
-    if not events:
-        out.print("no events: git history holds nothing that was asked for")
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("when", "what", "release", "who", "commit", "on which evidence"):
-        whole = column in ("when", "commit") or (column == "release" and out.width >= WIDE)
-        table.add_column(column, overflow="fold", no_wrap=whole)
-    for event in events:
-        when = datetime.datetime.fromisoformat(event.when).astimezone(datetime.UTC)
-        what = event.kind + (f" → {event.environment}" if event.environment else "")
-        table.add_row(
-            when.strftime("%Y-%m-%d %H:%M"),
-            what,
-            event.release or "",
-            event.who.partition(" <")[0],
-            event.commit[:8],
-            _evidence(event),
-            style=_STYLES.get(event.kind, ""),
-        )
-    out.print(table)
+    return ObjectStore.open(workspace.settings.store, state=workspace.state)
 
 
-def _evidence(event: Event) -> str:
-    parts = (
-        event.digest and event.digest[:19] + "…",
-        event.policy and event.kind != "policy-changed" and f"policy {event.policy}",
-        event.machine and f"on {event.machine}",
-        event.tag and "tagged",
-        event.reason,
-        "" if event.kind in _SAID else event.detail,
-    )
-    return ", ".join(part for part in parts if part)
-
-
-def _print_verification(verification: Verification, out: Console) -> None:
-    out.print(
-        f"\nverified at {verification.head[:12]}: releases {verification.releases}, "
-        f"deployments {verification.deployments}, signatures {verification.signatures}"
-    )
-    for violation in verification.violations:
-        where = ", ".join(part for part in (violation.release, violation.environment) if part)
-        commit = f" (commit {violation.commit[:12]})" if violation.commit else ""
-        out.print(f"\n✗ {violation.rule}  {where}", style="bold red")
-        out.print(f"  {violation.message}{commit}", soft_wrap=True)
-        out.print(f"  next: {violation.remedy}", style="dim", soft_wrap=True)
-    for item in verification.unverified:
-        out.print(f"\n? {item.release or 'history'}: {item.reason}", style="yellow", soft_wrap=True)
-        out.print(f"  next: {item.remedy}", style="dim", soft_wrap=True)
-    if verification.exit_code == 0:
-        out.print("every claim agrees with every other", style="bold green")
-
-
-def _as_json(events: list[Event], verification: Verification | None) -> str:
+def _as_json(answer: Answer) -> str:
     body = {
-        "events": [event.as_json() for event in events],
-        "verification": None if verification is None else asdict(verification),
+        "head": answer.history.head,
+        "shallow": answer.history.shallow,
+        "events": [event.as_json() for event in answer.events],
+        "commit": answer.commit,
+        "serving": None if answer.serving is None else [item.as_json() for item in answer.serving],
+        "releases": None if answer.releases is None else [item.as_json() for item in answer.releases],
+        "verification": None if answer.verification is None else asdict(answer.verification),
     }
     return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+
+
+def _findings(verification: Verification) -> list[Mapping[str, str | None]]:
+    """The violations, and under the rule `unverified` what could not be checked."""
+    nobody = {"rule": "unverified", "environment": None, "commit": None, "path": None}
+    unverified = [
+        {**nobody, "release": item.release, "message": item.reason, "remedy": item.remedy}
+        for item in verification.unverified
+    ]
+    return [*(item.as_json() for item in verification.violations), *unverified]
+
+
+def _as_csv(answer: Answer) -> str:
+    from modelctl.audit.tables import EVENT_COLUMNS, ORIGIN_COLUMNS, SERVING_COLUMNS, VIOLATION_COLUMNS, as_csv
+
+    if answer.verification is not None:
+        return as_csv(VIOLATION_COLUMNS, _findings(answer.verification))
+    if answer.serving is not None:
+        return as_csv(SERVING_COLUMNS, [item.as_json() for item in answer.serving])
+    if answer.releases is not None:
+        return as_csv(ORIGIN_COLUMNS, [item.as_json() for item in answer.releases])
+    return as_csv(EVENT_COLUMNS, [event.as_json() for event in answer.events])

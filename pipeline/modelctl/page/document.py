@@ -28,7 +28,19 @@ section { background: var(--panel); border: 1px solid var(--grid); border-radius
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--grid); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } tr.marked td { font-weight: 600; }
-table.words th, table.words td { text-align: left; white-space: normal; vertical-align: top; min-width: 5rem; }
+table.words th, table.words td { text-align: left; white-space: normal; vertical-align: top; min-width: 5rem;
+  overflow-wrap: break-word; }
+td.code { font: .85em/1.5 ui-monospace, monospace; overflow-wrap: anywhere; }
+details > summary { cursor: pointer; } .narrow svg { max-width: 46rem; margin: 0 auto; }
+.bar { display: block; height: .35rem; border-radius: .2rem; background: var(--grid); margin: .2rem 0 .35rem; }
+.bar span { display: block; height: 100%; border-radius: inherit; background: var(--series-1); }
+@media (max-width: 40rem) { table.words thead { display: none; } table.words tr { display: block; padding: .4rem 0;
+    border-bottom: 1px solid var(--grid); } table.words td { display: block; border: 0; padding: .1rem 0; }
+  table.words td:empty { display: none; } table.words td::before { content: attr(data-head); display: block;
+    font-size: .8rem; color: var(--quiet); } table.words td:first-child { font-weight: 600; }
+  table.words td:first-child::before, table.words td[data-head=""]::before { display: none; } }
+@media print { section { break-inside: avoid; } }
+.wide { min-width: 46rem; overflow-wrap: normal; }
 """
 
 
@@ -54,20 +66,54 @@ def section(title: str, content: str) -> str:
     return f"<section>{text(title, tag='h2')}{content}</section>"
 
 
+def wide(content: str) -> str:
+    """HTML that is not squeezed on a narrow screen but scrolls sideways by itself."""
+    return f'<div class="scroll"><div class="wide">{content}</div></div>'
+
+
 def charts(parts: Sequence[tuple[str, str]]) -> str:
     """Panels with a chart each, beside one another where there is room: (title, svg)."""
     return f'<div class="charts">{"".join(section(title, svg) for title, svg in parts)}</div>'
 
 
+def folded(title: str, content: str) -> str:
+    """Content that shows when its title is chosen; `content` is HTML already."""
+    return f"<details>{text(title, tag='summary', kind='quiet')}{content}</details>"
+
+
+def share_bar(share: float) -> str:
+    """How much of a whole, from 0 to 1, as a bar; beside a text that says it."""
+    return f'<span class="bar" aria-hidden="true"><span style="width:{100 * min(max(share, 0), 1):.0f}%"></span></span>'
+
+
+class Code(str):
+    """A cell's text that is read letter by letter: a digest, a command. It breaks anywhere."""
+
+    __slots__ = ()
+
+
+class Html(str):
+    """Markup that is safe already: a cell that holds it is not escaped."""
+
+    __slots__ = ()
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, marked: int | None = None, words: bool = False) -> str:
-    """A table that scrolls sideways by itself on a narrow screen; `marked` is the index of a row to stand out, `words`
-    says that its cells are text and not figures."""
+    """A table; `marked` is the index of a row to stand out. One of figures scrolls sideways by itself on a narrow
+    screen; with `words` its cells are text, and each row becomes a block there that names its columns."""
     top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    body = "".join(_row(row, marked=number == marked) for number, row in enumerate(rows))
+    names = head if words else None
+    body = "".join(_row(row, marked=number == marked, head=names) for number, row in enumerate(rows))
     kind = ' class="words"' if words else ""
     return f'<div class="scroll"><table{kind}><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _row(cells: Sequence[str], *, marked: bool) -> str:
+def _row(cells: Sequence[str], *, marked: bool, head: Sequence[str] | None) -> str:
     start = '<tr class="marked">' if marked else "<tr>"
-    return start + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+    names = [""] * len(cells) if head is None else [f' data-head="{escape(name, quote=True)}"' for name in head]
+    return start + "".join(map(_cell, cells, names)) + "</tr>"
+
+
+def _cell(cell: str, attribute: str) -> str:
+    kind = ' class="code"' if isinstance(cell, Code) else ""
+    return f"<td{kind}{attribute}>{cell if isinstance(cell, Html) else escape(cell)}</td>"

@@ -73,7 +73,7 @@ def standings(root: Path) -> tuple[Standing, ...]:
     paths = sorted((root / ENVIRONMENTS).glob(f"*/*/{ROLLOUT_FILE}"))
     if not paths:
         return ()
-    past = _history(root)
+    past = named_over_time(root)
     for path in paths:
         environment, folder = path.parts[-3:-1]
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -102,7 +102,7 @@ def standings_at(root: Path, commit: str) -> tuple[tuple[Standing, Named], ...]:
     release came; by environment and name. What the working tree holds does not count. Raises `GitError`.
     """
     found = []
-    for (environment, folder), named in sorted(_history(root, commit).items()):
+    for (environment, folder), named in sorted(named_over_time(root, commit).items()):
         last = named[-1]
         if not last.gone:
             standing = Standing(
@@ -168,7 +168,7 @@ def _may_be_served(root: Path, commit: str) -> Iterator[tuple[str, str]]:
     """The releases that a commit's environments serve or may go back to, each with the place in words."""
     tip = Git(root).run("ls-tree", "-r", "--name-only", "--full-name", commit, f"{ENVIRONMENTS}/")
     still = {(found[1], found[2]) for found in map(_PATH.search, tip.splitlines()) if found}
-    past = _history(root, commit) if still else {}
+    past = named_over_time(root, commit) if still else {}
     for environment, folder in sorted(past.keys() & still):
         *earlier, last = past[environment, folder]
         yield last.release, environment
@@ -207,11 +207,11 @@ class Named:
     digest: str | None
     commit: str
     """The commit of the main line by which it came."""
-    gone: bool = False
-    """The manifest was removed while it named this release."""
+    gone: str | None = None
+    """The commit that removed the manifest while it named this release."""
 
 
-def _history(root: Path, ref: str = "HEAD") -> Mapping[tuple[str, str], Sequence[Named]]:
+def named_over_time(root: Path, ref: str = "HEAD") -> Mapping[tuple[str, str], Sequence[Named]]:
     """What each (environment, folder) has named, oldest first, a release that stayed for several commits once."""
     git = Git(root)
     exists = git.run("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}", check=False).strip()
@@ -240,7 +240,7 @@ def _history(root: Path, ref: str = "HEAD") -> Mapping[tuple[str, str], Sequence
         named = named_in(text)
         if named is None:
             if releases and not blob.strip("0"):
-                releases.append(replace(releases.pop(), gone=True))
+                releases.append(replace(releases.pop(), gone=commit))
             continue
         release, digest = named
         promoted, came = is_promoted(text, release), commit
