@@ -64,6 +64,23 @@ def test_the_folder_is_the_release(request: pytest.FixtureRequest, server: str, 
     assert scan_tree(tmp_path / "empty").digest == release.served.tree_digest
 
 
+def test_the_bytes_are_on_the_disk_before_the_folder_appears(
+    release: Placed, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "pulled"
+    seen: list[tuple[str, bool]] = []
+    original = os.fsync
+
+    def noted(descriptor: int) -> None:
+        seen.append((Path(f"/proc/self/fd/{descriptor}").readlink().name, target.exists()))
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    pull(store, release.served, target)
+    assert {("a.safetensors", False), ("config.json", False), ("empty", False), ("w", False)} < set(seen)
+    assert seen[-1] == (tmp_path.name, True)
+
+
 def test_changed_bytes_in_the_bucket_are_refused_by_name(release: Placed, store: ObjectStore, tmp_path: Path) -> None:
     flipped = WEIGHTS[:-1] + bytes([WEIGHTS[-1] ^ 1])
     for content in (flipped, WEIGHTS[:-5], WEIGHTS + b"x" * 10):

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from minio import Minio
     from urllib3 import BaseHTTPResponse
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 18
+"""Larger ones come from fresh memory each time, and the kernel then takes longer than the network."""
 SHOW_SETTINGS = "modelctl config show"
 
 
@@ -206,7 +207,7 @@ class S3Stream:
                         remedy="something between here and the object store takes ranges out of requests",
                     )
                 self.sha256 = response.headers.get("x-amz-meta-sha256")
-                yield from response.stream(BLOCK_BYTES)
+                yield from response.stream(BLOCK_BYTES, decode_content=False)
                 drained = True
             finally:
                 self._response = None

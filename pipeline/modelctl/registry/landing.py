@@ -11,13 +11,14 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from modelctl.errors import InputError, ModelctlError
 from modelctl.model.tree import FileEntry
+from modelctl.registry.durable import make_durable, write_out
 from modelctl.registry.manifest import Served
 
 
@@ -59,13 +60,18 @@ class Landing:
                 remedy="free some space, or name a folder on another disk; what has arrived is kept",
             )
 
-    def place(self) -> None:
-        """Let the destination be the files that were gathered: a reader sees the old folder, none, or the new one."""
+    def place(self, written: Sequence[Path]) -> None:
+        """Let the destination be the files that were gathered: a reader sees the old folder, none, or the new one.
+
+        What was `written` is on the disk before, so that a power failure leaves no whole folder with holes in it.
+        """
+        make_durable(self.files, written)
         shutil.rmtree(self.folder / "parts")
         old = self.folder / "old"
         if self.destination.exists():
             self.destination.rename(old)
         self.files.rename(self.destination)
+        write_out(self.destination.parent)
         shutil.rmtree(self.folder)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from modelctl.errors import InputError, RefusedError
 from modelctl.model.tree import Tree, scan_tree
 from modelctl.progress import SILENT, Progress
+from modelctl.registry.durable import writing_out
 from modelctl.registry.landing import Landing, landing, sweep
 from modelctl.registry.manifest import Served
 from modelctl.registry.ranged import DAMAGED, SILENCE_S, Download, Incoming
@@ -55,9 +56,10 @@ def pull(
                 place.adopt(entry)
         missing = _missing(store, served, place, kept)
         place.require_space(sum(file.entry.size_bytes for file in missing))
-        with progress.task("download", total=sum(f.entry.size_bytes for f in missing), unit="bytes") as task:
-            Download(store=store.impatient(silence_s=SILENCE_S), task=task).run(missing)
-        place.place()
+        total = sum(file.entry.size_bytes for file in missing)
+        with writing_out() as disk, progress.task("download", total=total, unit="bytes") as task:
+            Download(store=store.impatient(silence_s=SILENCE_S), task=task, disk=disk).run(missing)
+        place.place([file.path for file in missing])
     return Pulled(
         folder=destination,
         fetched=tuple(file.entry.path for file in missing),

@@ -22,6 +22,7 @@ from modelctl.model.s3_client import S3Stream
 from modelctl.model.s3_faults import StoreUnavailableError
 from modelctl.model.tree import FileEntry
 from modelctl.progress import Task
+from modelctl.registry.durable import WriteOut
 from modelctl.registry.store import ObjectStore
 
 WORKERS = 6
@@ -118,6 +119,7 @@ class Download:
 
     store: ObjectStore
     task: Task
+    disk: WriteOut
     workers: int = WORKERS
     stop: Event = field(default_factory=Event)
     streams: set[S3Stream] = field(default_factory=set)
@@ -170,6 +172,7 @@ class Download:
         finally:
             os.close(descriptor)
         file.keep(number)
+        self.disk.wrote(file.path, length)
         self._hash(file, work)
 
     def _receive(self, key: str, descriptor: int, offset: int, length: int) -> None:
@@ -211,6 +214,7 @@ class Download:
             if file.hashing:
                 return
             file.hashing = True
+        buffer = bytearray(BLOCK_BYTES)
         with file.path.open("rb", buffering=0) as stream:
             while True:
                 with file.lock:
@@ -218,17 +222,18 @@ class Download:
                         file.hashing = False
                         whole = file.hashed == file.parts
                         break
-                self._hash_part(file, stream.fileno())
+                self._hash_part(file, stream.fileno(), buffer)
                 file.hashed += 1
         if whole:
             self._judge(file, work)
 
-    def _hash_part(self, file: Incoming, descriptor: int) -> None:
+    def _hash_part(self, file: Incoming, descriptor: int, buffer: bytearray) -> None:
         offset, length = file.span(file.hashed)
         for start in range(offset, offset + length, BLOCK_BYTES):
             if self.stop.is_set():
                 raise _StoppedError
-            file.digest.update(os.pread(descriptor, min(BLOCK_BYTES, offset + length - start), start))
+            block = memoryview(buffer)[: offset + length - start]
+            file.digest.update(block[: os.preadv(descriptor, [block], start)])
 
     def _judge(self, file: Incoming, work: deque[Callable[[], None]]) -> None:
         if file.digest.hexdigest() == file.entry.sha256:
