@@ -38,7 +38,7 @@ KINDS: dict[str, tuple[dict[str, Any], int]] = {
             "network": NETWORK,
             "replicas": 2,
             "gpu": {"spare": 8, "product": "NVIDIA-H100-80GB-HBM3"},
-            "model_validation": {"signatures": "model-signatures", "public_key": "model-key"},
+            "model_validation": {"public_key": "model-key"},
             "tracing": {"endpoint": "http://collector.observability.svc:4317"},
         },
         4,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,16 +11,18 @@ from modelctl.errors import InputError
 from modelctl.rollout.render import render
 from tests.support.rollouts import a_release, a_serving, an_environment, documents
 
-KEY = {"signatures": "model-signatures", "public_key": "model-key"}
+KEY = {"public_key": "model-key"}
 PERSON = {
-    "signatures": "model-signatures",
     "identity": {"subject": "a@example.com", "issuer": "https://accounts.example.com"},
 }
 
 
 def rendered(validation: dict[str, Any], version: str = "1.0.0") -> tuple[dict[str, Any], dict[str, Any]]:
     files = render(a_release(version=version), a_serving(), an_environment(model_validation=validation)).files
-    (resource,) = documents(files["model-validation.yaml"])
+    resource, signature = documents(files["model-validation.yaml"])
+    assert signature["data"] == {"model.sig": f'{{"bundle": "of tiny@{version}"}}'}
+    assert signature["metadata"]["name"] in files["rollout.yaml"]
+    assert signature["metadata"]["annotations"]["argocd.argoproj.io/sync-options"] == "Prune=false"
     (rollout,) = documents(files["rollout.yaml"])
     return resource, rollout["spec"]["template"]
 
@@ -43,8 +46,16 @@ def test_the_operator_is_told_what_to_verify_by_which_key() -> None:
 def test_each_release_has_its_own_signature_and_all_share_the_resource() -> None:
     (one, pod), (two, other) = rendered(KEY), rendered(KEY, "2.0.0")
     assert one == two
-    assert "tiny_1.0.0.sig" in str(pod)
-    assert "tiny_2.0.0.sig" in str(other)
+    mounted = [str(item["spec"]["volumes"]) for item in (pod, other)]
+    assert mounted[0] != mounted[1]
+
+
+def test_a_release_without_a_signature_is_refused() -> None:
+    unsigned = replace(a_release(), signature=None)
+    with pytest.raises(InputError, match=r"tiny@1\.0\.0 has no model\.sig") as caught:
+        render(unsigned, a_serving(), an_environment(model_validation=KEY))
+    assert "ECDSA" in (caught.value.remedy or "")
+    assert render(unsigned, a_serving(), an_environment()).files
 
 
 def test_a_person_may_vouch_instead_of_a_key() -> None:

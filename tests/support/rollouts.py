@@ -56,7 +56,12 @@ def an_environment(**changes: Any) -> Environment:
 def a_release(name: str = "tiny", version: str = "1.0.0", *, digest: str = DIGEST) -> ServedRelease:
     """A published release."""
     return ServedRelease(
-        name=name, version=version, tree_digest=digest, uri=f"s3://models/{name}/{version}", size_bytes=5 << 30
+        name=name,
+        version=version,
+        tree_digest=digest,
+        uri=f"s3://models/{name}/{version}",
+        size_bytes=5 << 30,
+        signature=f'{{"bundle": "of {name}@{version}"}}',
     )
 
 
@@ -68,4 +73,4 @@ def a_serving(*, gpus: int = 1, max_model_len: int | None = 8192, image: str | N
 def documents(text: str) -> Iterator[dict[str, Any]]:
     """The documents of a manifest file, read as strictly as people's own files (duplicate keys are errors)."""
     for part in text.split("\n---\n"):
-        yield parse_yaml(part, origin="manifest")
+        yield parse_yaml(f"{part}\n", origin="manifest")

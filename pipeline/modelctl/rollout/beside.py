@@ -83,11 +83,9 @@ class Identity(Document):
 class ModelValidation(Document):
     """Sigstore's model-validation-operator, where the cluster has it: one more check of the weights, by signature.
 
-    It is injected behind the init container that verifies the digest.
+    It is injected behind the init container that verifies the digest. The signature is the record's own `model.sig`.
     """
 
-    signatures: DnsLabel
-    """A ConfigMap; under the key `<name>_<version>.sig` it holds the OpenSSF model signature of a release."""
     public_key: DnsLabel | None = None
     """A ConfigMap with the key `public.pem`."""
     identity: Identity | None = None

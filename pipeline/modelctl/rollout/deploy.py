@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from modelctl.admission.model_signature import SIGNATURE_FILE
 from modelctl.admission.report import Report
 from modelctl.documents import read_text
 from modelctl.errors import InputError, RefusedError
@@ -129,6 +130,7 @@ def _published(root: Path, name: str, version: str) -> tuple[ServedRelease, Repo
         tree_digest=record.served.tree_digest,
         uri=record.served.uri,
         size_bytes=record.served.size_bytes,
+        signature=current(folder / SIGNATURE_FILE),
     )
     return release, report
 

@@ -27,6 +27,7 @@ _MAX_NAME = 63 - len("-canary")
 _DNS_1035 = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _PLAIN = re.compile(r"(?!---|\.\.\.)(?:[A-Za-z0-9./_(]|-(?=[A-Za-z-]))(?:[!-9;-~]|:(?! |$)| (?![ #]))*(?<![ :])")
 _LITERAL = re.compile(r"[!-~][ -~]*(?:\n(?:[ -~]*[!-~])?)*\n[ -~]*[!-~]\n?")
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 _AMBIGUOUS = re.compile(r"[-+.\d][-+\d.,_:a-fxotz ]*|[-+]?\.(inf|nan)|y|n|yes|no|on|off|true|false|null|~|=|<<|", re.I)
 
 
@@ -53,6 +54,8 @@ class ServedRelease:
     uri: str
     """`s3://bucket/name/version`, where the served files lie."""
     size_bytes: int
+    signature: str | None = None
+    """The text of the record's OpenSSF model signature; None where it has none."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(re.escape(DIGEST_PREFIX) + "[0-9a-f]{64}", self.tree_digest):
@@ -157,4 +160,4 @@ def _scalar(item: Json) -> str:
 
 def _quoted(text: str) -> str:
     """A double-quoted scalar; JSON's own escapes would split characters beyond U+FFFF in two."""
-    return '"' + "".join(c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08x}" for c in text) + '"'
+    return '"' + "".join(_ESCAPES.get(c) or (c if c.isprintable() else f"\\U{ord(c):08x}") for c in text) + '"'

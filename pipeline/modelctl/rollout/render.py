@@ -102,7 +102,7 @@ def render_manifests(
         "disruption.yaml": (network.disruption_budget(environment, name),),
         **({"autoscaling.yaml": (scaled,)} if scaled is not None else {}),
         **({"network-policy.yaml": (policy,)} if policy is not None else {}),
-        **({"model-validation.yaml": (validation,)} if validation is not None else {}),
+        **({"model-validation.yaml": validation} if validation else {}),
         **({"front.yaml": gateway} if gateway else {}),
         **({"dashboards.yaml": boards} if boards else {}),
     }

@@ -8,8 +8,10 @@ own business, so stable and canary are each verified by theirs.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
+from modelctl.errors import InputError
 from modelctl.rollout.beside import ModelValidation
 from modelctl.rollout.environment import Environment
 from modelctl.rollout.flags import weights_path
@@ -19,25 +21,41 @@ from modelctl.rollout.manifest import Json, Manifest, ServedRelease
 LABEL = "validation.ml.sigstore.dev/ml"
 FOLDER = "/signature"
 SIGNATURE, KEY = "model.sig", "public.pem"
+KEPT: Mapping[str, str] = {
+    "argocd.argoproj.io/sync-options": "Prune=false",
+    "argocd.argoproj.io/compare-options": "IgnoreExtraneous",
+}
+"""A canary's manifests don't hold the stable release's signature, which its pods need to start anew."""
 IMAGE_NOTE = (
     "the operator's own init container must be admitted by policies/cluster too: give the operator an image by digest"
 )
 
 
-def model_validation(environment: Environment, release: ServedRelease, name: str) -> Manifest | None:
-    """The manifest; None where the environment has no operator."""
+def model_validation(environment: Environment, release: ServedRelease, name: str) -> tuple[Manifest, ...]:
+    """The resource and the release's signature; none where the environment has no operator.
+
+    Raises `InputError` for a release that was published without one.
+    """
     wanted = environment.model_validation
     if wanted is None:
-        return None
-    return {
+        return ()
+    metadata: Manifest = {"namespace": environment.namespace, "labels": labels(name, environment)}
+    resource: Manifest = {
         "apiVersion": "ml.sigstore.dev/v1alpha1",
         "kind": "ModelValidation",
-        "metadata": {"name": name, "namespace": environment.namespace, "labels": labels(name, environment)},
+        "metadata": {"name": name, **metadata},
         "spec": {
             "config": _config(wanted),
             "model": {"path": weights_path(release), "signaturePath": f"{FOLDER}/{SIGNATURE}"},
         },
     }
+    signature: Manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": _config_map(release, name), **metadata, "annotations": KEPT},
+        "data": {SIGNATURE: _signature(release)},
+    }
+    return (resource, signature)
 
 
 def pod_labels(environment: Environment, name: str) -> Mapping[str, str]:
@@ -45,15 +63,14 @@ def pod_labels(environment: Environment, name: str) -> Mapping[str, str]:
     return {LABEL: name} if environment.model_validation is not None else {}
 
 
-def volumes(environment: Environment, release: ServedRelease) -> list[Json]:
+def volumes(environment: Environment, release: ServedRelease, name: str) -> list[Json]:
     """The signature of the release, and the key where one is named, as one folder."""
     wanted = environment.model_validation
     if wanted is None:
         return []
-    own = f"{release.name}_{release.version}.sig"
-    sources: list[Json] = [_file(wanted.signatures, own, SIGNATURE)]
+    sources: list[Json] = [_file(_config_map(release, name), SIGNATURE)]
     if wanted.public_key is not None:
-        sources.append(_file(wanted.public_key, KEY, KEY))
+        sources.append(_file(wanted.public_key, KEY))
     return [{"name": "signature", "projected": {"sources": sources}}]
 
 
@@ -75,5 +92,18 @@ def _config(wanted: ModelValidation) -> Manifest:
     }
 
 
-def _file(config_map: str, key: str, path: str) -> Manifest:
-    return {"configMap": {"name": config_map, "items": [{"key": key, "path": path}]}}
+def _file(config_map: str, key: str) -> Manifest:
+    return {"configMap": {"name": config_map, "items": [{"key": key, "path": key}]}}
+
+
+def _config_map(release: ServedRelease, name: str) -> str:
+    return f"{name}-signature-{hashlib.sha256(_signature(release).encode()).hexdigest()[:8]}"
+
+
+def _signature(release: ServedRelease) -> str:
+    if release.signature is None:
+        raise InputError(
+            f"{release.id} has no model.sig, by which this environment's model_validation verifies it",
+            remedy="publish with an ECDSA key (signing.key or signing.model_key), as a new version",
+        )
+    return release.signature

@@ -84,7 +84,7 @@ def _pod(
         size = f"{max(1, math.ceil(release.size_bytes * 1.1 / 2**30))}Gi"
         volumes.append({"name": "weights", "emptyDir": {"sizeLimit": size}})
     volumes.append({"name": "scratch", "emptyDir": {"sizeLimit": environment.engine.scratch}})
-    volumes += signatures.volumes(environment, release)
+    volumes += signatures.volumes(environment, release, name)
     if serving.tensor_parallel_size > 1:
         volumes.append({"name": "shm", "emptyDir": {"medium": "Memory"}})
     return {

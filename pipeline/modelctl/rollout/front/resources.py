@@ -19,6 +19,7 @@ from modelctl.rollout.environment import Environment
 from modelctl.rollout.labels import labels
 from modelctl.rollout.manifest import NAME_LABEL, Json, Manifest, ServedRelease
 from modelctl.rollout.network_policy import front_namespace, front_policy
+from modelctl.rollout.signatures import KEPT
 
 PORT = 4000
 CONFIG, KEYS, SCRATCH = "/etc/gateway", "/etc/gateway-keys", "/tmp"  # noqa: S108 - of the pod
@@ -44,7 +45,12 @@ def front(release: ServedRelease, serving: Serving, environment: Environment, na
     }
     config_map = f"{own}-{hashlib.sha256(json.dumps(data).encode()).hexdigest()[:8]}"
     return (
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _metadata(environment, name, config_map), "data": data},
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {**_metadata(environment, name, config_map), "annotations": KEPT},
+            "data": data,
+        },
         _deployment(wanted, environment, name, config_map),
         _service(environment, name),
         _budget(environment, name),
