@@ -41,13 +41,14 @@ def test_the_life_of_a_release_from_git_alone(registry: Registry) -> None:
         "policy-changed",
         "policy-changed",
         "proposed",
+        "unreviewed",
         "refused",
         "admitted",
         "published",
         "rolled-out",
         "policy-changed",
     ]
-    _, _, proposed, refused, admitted, published, rolled_out, _ = events
+    _, _, proposed, _, refused, admitted, published, rolled_out, _ = events
     assert proposed.who == "Test Person <test@example.org>"
     assert refused.detail == "not passed: malware"
     assert (admitted.policy, admitted.machine) == ("demo", "box")
