@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from modelctl.registry.dossier import Dossier
 
 FILES = 12
-MEASUREMENTS = 8
-"""Of a check, unless --all is given."""
+"""As many as are listed, unless --all is given."""
 _STYLES = {
     "passed": "green", "failed": "red", "error": "yellow", "skipped": None, "agrees": "green", "contradicts": "red",
     "unchecked": "yellow",
@@ -96,7 +95,7 @@ def _lines(dossier: Dossier, roles: Sequence[tuple[str, str]], *, everything: bo
     spec = dossier.release.spec if dossier.release else None
     record = dossier.record
     yield _row("licence", (spec.license if spec else None) or _licence(dossier))
-    if dossier.card is not None:
+    if dossier.card is not None and dossier.card.base_models:
         yield _row("base models", ", ".join(dossier.card.base_models))
     yield _row("source", record.source.description if record else None)
     if spec is not None and spec.quantization is not None:
@@ -131,6 +130,8 @@ def _lines(dossier: Dossier, roles: Sequence[tuple[str, str]], *, everything: bo
 
 
 def _report(report: Report | None, *, everything: bool) -> Iterator[str]:
+    from modelctl.admission.terminal import FIGURES_SHOWN, coverage_text, measurement_text
+
     if report is None:
         return
     yield ""
@@ -138,13 +139,15 @@ def _report(report: Report | None, *, everything: bool) -> Iterator[str]:
     if report.policy.notice:
         yield click.style(f"  {report.policy.notice}", fg="yellow")
     for check in report.checks:
-        seen = ", ".join(f"{item.seen} of {item.total} {item.unit}" for item in check.coverage)
-        yield f"  {click.style(f'{check.outcome:<8}', fg=_STYLES[check.outcome])} {check.id:<14} {seen}"
-        shown = check.measurements if everything else check.measurements[:MEASUREMENTS]
-        for item in shown:
-            yield click.style(f"             {_measured(item)}", dim=True)
-        if len(shown) < len(check.measurements):
-            yield click.style(f"             and {len(check.measurements) - len(shown)} more (--all)", dim=True)
+        outcome = click.style(f"{check.outcome:<8}", fg=_STYLES[check.outcome])
+        yield f"  {outcome} {check.id:<14} {coverage_text(check.coverage)}"
+        if everything:
+            for item in check.measurements:
+                yield click.style(f"             {_measured(item)}", dim=True)
+        elif check.measurements:
+            shown = "; ".join(measurement_text(item) for item in check.measurements[:FIGURES_SHOWN])
+            more = len(check.measurements) - FIGURES_SHOWN
+            yield click.style(f"             {shown}" + (f"; and {more} more (--all)" if more > 0 else ""), dim=True)
         for waived in check.waived:
             yield click.style(
                 f"             waived until {waived.expires}: {waived.finding.rule} ({waived.reason}; owner "
@@ -165,4 +168,4 @@ def _licence(dossier: Dossier) -> str:
 
 
 def _row(label: str, text: str | None) -> str:
-    return f"{label:<13}{text or '-'}"
+    return f"{label:<19}{text or '-'}"
