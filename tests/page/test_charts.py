@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from modelctl.errors import CannotDecideError
-from modelctl.page.charts import SERIES, Chart, Curve, draw, require_charts
+from modelctl.page.charts import SERIES, Bars, Chart, Curve, Pairs, draw, require_charts
 from modelctl.page.document import charts, document
 from tests.support.browser import look
 
@@ -43,6 +43,20 @@ def test_a_page_fits_its_window_in_dark_and_light_and_loads_nothing(tmp_path: Pa
     assert seen.loaded == []
     assert (seen.paper == "rgb(18, 22, 28)") is dark
     assert seen.paper != seen.ink
+
+
+def test_bars_and_pairs_name_what_they_show() -> None:
+    bars = draw(Bars(title="b", y_label="seconds", names=["p50", "p99"], series=[("first", [1, 2]), ("all", [3, 4.5])]))
+    for word in ("p50", "p99", "first", "all", "seconds", "4.5", "var(--series-2)"):
+        assert word in bars
+    few, many = (
+        draw(Pairs(title="p", x_label="share", names=[f"s{n}" for n in range(count)],
+                   before=("was", [0.5] * count), after=("is", [0.75] * count)))
+        for count in (2, 40)
+    )  # fmt: skip
+    assert ">s39<" in many
+    heights = [float(found[1]) for svg in (few, many) if (found := re.search(r'viewBox="0 0 [\d.]+ ([\d.]+)"', svg))]
+    assert heights[1] > 3 * heights[0]
 
 
 def test_without_matplotlib_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ def attestation_lines(signed: Signed | None) -> Iterator[str]:
         ("signed by", f"{', '.join(signed.principals)} ({signed.kind} {signed.statement.key_id})"),
         ("said at", f"{report.created_at}, by the signed report itself: no third party vouches for the time"),
         ("release", f"{report.model.release}, made of {report.model.source}"),
-        ("files", f"{len(signed.statement.served.files)}, each by its sha256: {signed.statement.served.digest}"),
+        ("files", f"{len(signed.statement.served.files):,}, each by its sha256; together {signed.statement.served.digest}"),
         ("policy", f"{report.policy.name} {report.policy.digest}{place}"),
         ("made with", f"modelctl {report.modelctl_version}"),
     ]  # fmt: skip

@@ -51,7 +51,7 @@ def deliver(admission: Admission, files: ReportFiles, *, beside: str) -> Console
     from modelctl.admission.terminal import print_report
 
     write_whole(admission.evidence_dir / "report.json", admission.report.to_json())
-    files.write(admission.report)
+    files.write(admission.report, (admission.evidence_dir,))
     out = console(stderr=files.on_stdout)
     print_report(admission.report, out)
     out.print(f"\nreport and {beside}: {admission.evidence_dir}", style="dim", soft_wrap=True)

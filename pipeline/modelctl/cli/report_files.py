@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,13 +33,13 @@ class ReportFiles:
         """Whether stdout belongs to a program."""
         return any(target == "-" for _, target in self.targets)
 
-    def write(self, report: Report) -> None:
-        """Write every file, whole or not at all."""
+    def write(self, report: Report, evidence: Sequence[Path] = ()) -> None:
+        """Write every file, whole or not at all; `evidence`: folders of the report's raw evidence."""
         from modelctl.admission.formats import render
         from modelctl.cli.output import write_json
 
         for kind, target in self.targets:
-            write_json(target, render(report, kind))
+            write_json(target, render(report, kind, evidence))
 
 
 def REPORT_OPTIONS(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802 - a decorator like click's options

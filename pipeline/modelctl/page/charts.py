@@ -25,6 +25,7 @@ _VARIABLES: Mapping[str, str] = {_INK: "--ink", _GRID: "--grid"} | {
 }
 _INCHES = (6.4, 3.6)
 """Wide enough for a phone held upright to show readable labels, since the picture is scaled to its width."""
+_INCHES_A_ROW, _INCHES_BESIDE = 0.24, 1.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,29 @@ class Chart:
     """A vertical line with its word."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Bars:
+    """Groups of bars side by side: for each name one value of each series."""
+
+    title: str
+    y_label: str
+    names: Sequence[str]
+    series: Sequence[tuple[str, Sequence[float]]]
+    """(label, values), as many as there are names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """Two values for each name, one row below the other, joined by a line: what changed, and by how much."""
+
+    title: str
+    x_label: str
+    names: Sequence[str]
+    before: tuple[str, Sequence[float]]
+    """(label, values)."""
+    after: tuple[str, Sequence[float]]
+
+
 def require_charts() -> None:
     """Raises `CannotDecideError` when matplotlib is not installed."""
     from importlib.util import find_spec
@@ -64,9 +88,16 @@ def require_charts() -> None:
         )
 
 
-def draw(chart: Chart) -> str:
+def draw(chart: Chart | Bars | Pairs) -> str:
     """The chart as an `<svg>` element. Raises `CannotDecideError` when matplotlib is not installed."""
-    return _svg(lambda axes: _fill(axes, chart), chart.title)
+    match chart:
+        case Chart():
+            return _svg(lambda axes: _fill(axes, chart), chart.title)
+        case Bars():
+            return _svg(lambda axes: _fill_bars(axes, chart), chart.title)
+        case Pairs():
+            height = _INCHES_BESIDE + _INCHES_A_ROW * len(chart.names)
+            return _svg(lambda axes: _fill_pairs(axes, chart), chart.title, inches=(_INCHES[0], height))
 
 
 def _fill(axes: Axes, chart: Chart) -> None:
@@ -97,7 +128,35 @@ def _fill(axes: Axes, chart: Chart) -> None:
         axes.legend(frameon=False, labelcolor=_INK)
 
 
-def _svg(fill: Callable[[Axes], None], title: str) -> str:
+def _fill_bars(axes: Axes, chart: Bars) -> None:
+    places = range(len(chart.names))
+    width = 0.8 / len(chart.series)
+    for number, (label, values) in enumerate(chart.series):
+        offset = (number - (len(chart.series) - 1) / 2) * width
+        drawn = axes.bar([place + offset for place in places], values, width * 0.92, color=SERIES[number], label=label)
+        axes.bar_label(drawn, [f"{value:.3g}" for value in values], padding=2, color=_INK, fontsize=9)
+    axes.set_xticks(list(places), list(chart.names))
+    axes.grid(visible=False, axis="x")
+    axes.set_axisbelow(True)
+    axes.margins(y=0.12)
+    axes.set_ylabel(chart.y_label)
+    if len(chart.series) > 1:
+        axes.legend(frameon=False, labelcolor=_INK, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+
+
+def _fill_pairs(axes: Axes, chart: Pairs) -> None:
+    rows = range(len(chart.names))
+    (before, old), (after, new) = chart.before, chart.after
+    axes.hlines(rows, old, new, color=_INK, linewidth=1)
+    axes.scatter(old, rows, color=SERIES[0], label=before, zorder=3, s=34)
+    axes.scatter(new, rows, color=SERIES[1], label=after, zorder=4, s=16)  # smaller: seen where both are the same
+    axes.set_yticks(list(rows), list(chart.names))
+    axes.set_ylim(len(chart.names) - 0.5, -0.5)
+    axes.set_xlabel(chart.x_label)
+    axes.legend(frameon=False, labelcolor=_INK, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+
+
+def _svg(fill: Callable[[Axes], None], title: str, *, inches: tuple[float, float] = _INCHES) -> str:
     require_charts()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -109,7 +168,7 @@ def _svg(fill: Callable[[Axes], None], title: str) -> str:
         "text.color": _INK,
     }  # fmt: skip
     with rc_context(style):
-        figure = Figure(figsize=_INCHES, layout="constrained")
+        figure = Figure(figsize=inches, layout="constrained")
         fill(figure.subplots())
         figure.patch.set_alpha(0)
         for axes in figure.axes:

@@ -19,6 +19,7 @@ _STYLE = """
 body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 68rem; background: var(--paper); color: var(--ink);
   font: 16px/1.5 var(--font); overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.05rem; margin: 0 0 .5rem; }
+h3 { font-size: .95rem; margin: 1rem 0 .25rem; }
 .quiet { color: var(--quiet); } .good { color: var(--good); } .bad { color: var(--bad); }
 .unsure { color: var(--unsure); } .headline { font-size: 1.15rem; font-weight: 600; margin: .75rem 0 1.25rem; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: 1rem;
@@ -30,6 +31,8 @@ th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(-
 th:first-child, td:first-child { text-align: left; } tr.marked td { font-weight: 600; }
 table.words th, table.words td { text-align: left; white-space: normal; vertical-align: top; min-width: 5rem;
   overflow-wrap: break-word; }
+.whole { white-space: nowrap; } .launch table { table-layout: fixed; } .launch th { width: 30%; }
+.launch th:nth-child(2) { width: 40%; }
 td.code { font: .85em/1.5 ui-monospace, monospace; overflow-wrap: anywhere; }
 details > summary { cursor: pointer; } .narrow svg { max-width: 46rem; margin: 0 auto; }
 .bar { display: block; height: .35rem; border-radius: .2rem; background: var(--grid); margin: .2rem 0 .35rem; }
@@ -38,7 +41,7 @@ details > summary { cursor: pointer; } .narrow svg { max-width: 46rem; margin: 0
     border-bottom: 1px solid var(--grid); } table.words td { display: block; border: 0; padding: .1rem 0; }
   table.words td:empty { display: none; } table.words td::before { content: attr(data-head); display: block;
     font-size: .8rem; color: var(--quiet); } table.words td:first-child { font-weight: 600; }
-  table.words td:first-child::before, table.words td[data-head=""]::before { display: none; } }
+  .launch td::before, table.words td:first-child::before, table.words td[data-head=""]::before { display: none; } }
 @media print { section { break-inside: avoid; } }
 .wide { min-width: 46rem; overflow-wrap: normal; }
 """

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 from modelctl.admission.report import CheckReport, Report
 from modelctl.admission.subject_table import subjects
+from modelctl.admission.terminal import printable
 from modelctl.checks.base import Measurement
 
 if TYPE_CHECKING:
-    from modelctl.page.charts import Chart, Curve
+    from modelctl.page.charts import Bars, Chart, Curve
+
+SUBJECTS_DRAWN = 60
 
 
 def charts_of(report: Report) -> list[tuple[str, str]]:
@@ -25,17 +28,56 @@ def charts_of(report: Report) -> list[tuple[str, str]]:
     return [(chart.title, draw(chart)) for check in report.checks for chart in _charts(check)]
 
 
-def _charts(check: CheckReport) -> Iterator[Chart]:
-    from modelctl.page.charts import Chart, Curve
+def tall_charts_of(report: Report) -> list[tuple[str, str]]:
+    """The same of charts with a row for each subject, which want the page's width."""
+    if find_spec("matplotlib") is None:
+        return []
+    from modelctl.page.charts import Pairs, draw
 
-    if found := subjects(check):
-        places = [float(number) for number in range(1, len(found) + 1)]
-        before = [item.baseline_correct / item.questions for item in found]
-        after = [(item.baseline_correct + item.change) / item.questions for item in found]
-        yield Chart(
-            title="Accuracy by subject", x_label="subject, those that lost most first", y_label="share right",
-            curves=[Curve(label="original", x=places, y=before), Curve(label="served", x=places, y=after)],
+    drawn = []
+    for check in report.checks:
+        found = subjects(check)
+        if not found:
+            continue
+        shown = found[:SUBJECTS_DRAWN]
+        rest = "" if len(found) == len(shown) else f": the {len(shown)} of {len(found)} that lost most"
+        chart = Pairs(
+            title=f"Accuracy by subject{rest}", x_label="share of the questions answered right",
+            names=[_shortened(item.name) for item in shown],
+            before=("original", [item.baseline_correct / item.questions for item in shown]),
+            after=("served", [(item.baseline_correct + item.change) / item.questions for item in shown]),
         )  # fmt: skip
+        drawn.append((chart.title, draw(chart)))
+    return drawn
+
+
+def _shortened(name: str) -> str:
+    plain = printable(name).replace("$", "\\$")  # matplotlib reads formulas between dollars
+    return plain if len(plain) <= 32 else plain[:31] + "…"
+
+
+def _latencies(check: CheckReport) -> Bars | None:
+    """How long one waits for the first token and for the whole answer, at the load that was run."""
+    from modelctl.page.charts import Bars
+
+    found = {item.name: item.value for item in reversed(check.measurements)}
+    series = []
+    for label, name in (("first token", "ttft"), ("whole answer", "latency")):
+        values = [found.get(f"{name}-{percentile}") for percentile in ("p50", "p95", "p99")]
+        numbers = [float(value) for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+        if len(numbers) == len(values):
+            series.append((label, numbers))
+    if not series:
+        return None
+    names = ["half of them", "95 %", "99 %"]
+    return Bars(title="Latency under load, at most", y_label="seconds", names=names, series=series)
+
+
+def _charts(check: CheckReport) -> Iterator[Chart | Bars]:
+    from modelctl.page.charts import Chart
+
+    if latencies := _latencies(check):
+        yield latencies
     if throughput := _over(check, "sweep-throughput", "streams", "throughput"):
         knee = next((item.value for item in check.measurements if item.name == "knee"), None)
         yield Chart(

@@ -5,9 +5,12 @@ Figures are drawn where matplotlib is installed; the tables have the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from modelctl.admission.formats.drawn import charts_of
+from modelctl.admission.formats.drawn import charts_of, tall_charts_of
+from modelctl.admission.formats.launch import launch
+from modelctl.admission.formats.served_files import served_files
 from modelctl.admission.report import CheckReport, Report
 from modelctl.admission.subject_table import subjects
 from modelctl.admission.terminal import (
@@ -18,14 +21,15 @@ from modelctl.admission.terminal import (
     printable,
     size_text,
 )
-from modelctl.page.document import charts, document, section, table, text
+from modelctl.page.document import Code, Html, charts, document, folded, section, share_bar, table, text
 
+FILES_SHOWN = 12
 _KIND = {"admitted": "good", "refused": "bad", "undecided": "unsure"}
 _WORDS = {"admitted": "Admitted", "refused": "Refused", "undecided": "Could not decide"}
 
 
-def render(report: Report) -> str:
-    """The page."""
+def render(report: Report, evidence: Sequence[Path] = ()) -> str:
+    """The page; `evidence`: folders of the raw evidence that the report lists, for the model's files."""
     name = report.model.release or report.model.source
     parts = [
         text(f"Admission of {printable(name)}", tag="h1"),
@@ -58,13 +62,17 @@ def render(report: Report) -> str:
         ]
         head = ["rule", "file", "reason", "owner", "approver", "until", "waiver"]
         parts.append(section("Waived", table(head, _shown(rows), words=True)))
+    parts += [f'<div class="narrow">{section(title, svg)}</div>' for title, svg in tall_charts_of(report)]
     parts.append(charts(charts_of(report)))
     if not report.partial:
         parts.append(section("Launch checklist", _launch(report)))
     parts.append(section("What was judged", _subject(report)))
-    parts += [section(f"{check.id}: figures", _figures(check)) for check in report.checks if check.measurements]
-    if evidence := list(_evidence(report)):
-        parts.append(section("Raw evidence", table(["file", "size", "sha256"], evidence, words=True)))
+    parts.append(section("Files", _files(report, evidence)))
+    figures = [(check.id, _figures(check)) for check in report.checks if check.measurements]
+    if figures:
+        parts.append(section("All figures", "".join(folded(name, content) for name, content in figures)))
+    if raw := list(_evidence(report)):
+        parts.append(section("Raw evidence", table(["file", "size", "sha256"], raw, words=True)))
     return document(f"Admission of {printable(name)}", [part for part in parts if part])
 
 
@@ -74,9 +82,9 @@ def _checks(report: Report) -> str:
             check.id if check.required else f"{check.id} (optional)",
             f"{OUTCOME_MARK[check.outcome]} {check.outcome}"
             + (f", {len(check.waived)} waived" if check.waived else ""),
-            coverage_text(check.coverage),
+            _looked_at(check),
             "; ".join(measurement_text(item) for item in check.measurements[:2]),
-            duration_text(check.duration_s),
+            Html(text(duration_text(check.duration_s), tag="span", kind="whole")),
         ]
         for check in report.checks
     ]
@@ -89,7 +97,15 @@ def _checks(report: Report) -> str:
             *(f"not looked at: {item}" for part in check.coverage for item in part.excluded),
         )
     ]
-    return table(["check", "outcome", "looked at", "figures", "time"], _shown(rows), words=True) + "".join(remarks)
+    shown = table(["check", "outcome", "looked at", "figures", "time"], _shown(rows), words=True)
+    return shown + "".join(remarks)
+
+
+def _looked_at(check: CheckReport) -> str:
+    """How much of it was looked at, in words and, where it can be said as a share, as a bar."""
+    words = coverage_text(check.coverage)
+    shares = [part.seen / part.total for part in check.coverage if part.total]
+    return Html(text(printable(words), tag="span") + (share_bar(min(shares)) if shares else ""))
 
 
 def _findings(check: CheckReport) -> str:
@@ -118,11 +134,11 @@ def _subject(report: Report) -> str:
     rows = [
         ["release", model.release or "none"],
         ["source", f"{model.source}, {size_text(model.source_bytes)}"],
-        ["source digest", model.source_digest],
-        ["served digest", model.served_digest or "not made"],
+        ["source digest", Code(model.source_digest)],
+        ["served digest", Code(model.served_digest or "not made")],
         ["licence", ", ".join(model.license.names) if model.license and model.license.names else "not named"],
         ["policy", f"{policy.name}, {policy.place or ''}"],
-        ["policy digest", policy.digest],
+        ["policy digest", Code(policy.digest)],
     ]
     machines = [(", ".join(run.checks), run.machine, run.signed_by) for run in report.runs] or [
         ("machine", report.machine, None)
@@ -153,43 +169,32 @@ def _figures(check: CheckReport) -> str:
 def _evidence(report: Report) -> Iterator[list[str]]:
     for check in report.checks:
         for item in check.evidence:
-            yield [printable(item.path), size_text(item.size_bytes), item.sha256]
-
-
-_LAUNCH = (
-    ("longest context answered", "long-context", "longest-answered"),
-    ("engine's memory at most", "long-context", "memory-peak"),
-    ("KV cache needed", "concurrency", "kv-blocks-needed"),
-    ("KV cache of the engine", "concurrency", "kv-blocks-pool"),
-    ("requests waiting at most", "concurrency", "waiting-max"),
-    ("time to first token, 95 %", "concurrency", "ttft-p95"),
-    ("time per output token, 95 %", "concurrency", "tpot-p95"),
-    ("throughput", "concurrency", "throughput"),
-    ("streams where more stop paying", "concurrency", "knee"),
-    ("attention backend", "concurrency", "engine-attention-backend"),
-)
-"""What a person asks before a launch: the item, and the check and the figure that answer it."""
+            yield [printable(item.path), size_text(item.size_bytes), Code(item.sha256)]
 
 
 def _launch(report: Report) -> str:
-    """The launch checklist: what was measured of serving it, and the commands for what is not measured here."""
-    figures = {(check.id, item.name): item for check in report.checks for item in reversed(check.measurements)}
-    rows = []
-    for what, check_id, name in _LAUNCH:
-        item = figures.get((check_id, name))
-        load = ", ".join(f"{key} {item.parameters[key]}" for key in _OF_LOAD if key in item.parameters) if item else ""
-        rows.append([what, measurement_text(item) if item else "not measured", load])
-    named = report.model.release or "REPO"
-    rows.append(["memory, flags, GPUs, cost", f"modelctl size {named}", "estimated, before any engine is started"])
-    rows.append(["where more streams stop paying", "modelctl stress URL", "on the hardware that will serve"])
-    if report.model.release:
-        rows.append(["publication", f"modelctl publish {named}", "once, signed"])
-        rows.append(["canary and its dashboards", f"modelctl rollout {named} --env ENV", "as one commit"])
-    return table(["item", "measured, or the command", "under"], _shown(rows), words=True)
+    """What an operator asks before the first request, in groups."""
+    parts = []
+    for title, rows in launch(report):
+        if rows:
+            head = ["item", "measured, or the command", "under"]
+            parts.append(text(title, tag="h3") + table(head, _shown(rows), words=True))
+    return f'<div class="launch">{"".join(parts)}</div>'
 
 
-_OF_LOAD = ("streams", "duration_s", "stated_maximum", "prompt_tokens", "answer_tokens")
+def _files(report: Report, evidence: Sequence[Path]) -> str:
+    """The model's files with their hashes; the largest first, the others folded."""
+    files = served_files(report, evidence)
+    if files is None:
+        return text("The list of files is not beside this report: integrity keeps it as raw evidence.", kind="quiet")
+    largest = sorted(files, key=lambda file: (-file.size_bytes, file.path))
+    rows = [[file.path, size_text(file.size_bytes), Code(file.sha256)] for file in largest]
+    head = ["file", "size", "sha256"]
+    shown = table(head, _shown(rows[:FILES_SHOWN]), words=True)
+    more = rows[FILES_SHOWN:]
+    return shown + (folded(f"{len(more):,} more", table(head, _shown(more), words=True)) if more else "")
 
 
-def _shown(rows: list[list[str]]) -> list[list[str]]:
-    return [[printable(cell) for cell in row] for row in rows]
+def _shown(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Cells with what hides or turns text around made visible; of which kind a cell is stays."""
+    return [[cell if isinstance(cell, Html) else type(cell)(printable(cell)) for cell in row] for row in rows]
