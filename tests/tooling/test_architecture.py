@@ -32,7 +32,7 @@ LAYERS = (
     {"registry"},
     {"rollout"},
     {"audit"},
-    {"cli", "__main__"},
+    {"api", "cli", "__main__"},
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 MAXIMUM_LINES = 400

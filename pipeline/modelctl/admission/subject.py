@@ -71,13 +71,11 @@ def release_path(release_id: str, root: Path) -> Path:
         known = sorted(
             f"{item.parent.parent.name}@{item.parent.name}" for item in root.glob("registry/*/*/release.yaml")
         )
+        close = similar_release(root, name, version)
+        meant = f"did you mean {close}? " if close and len(known) > 1 else ""
         raise InputError(
             f"no release {release_id}: {path} does not exist",
-            remedy=f"did you mean {close}?"
-            if (close := similar_release(root, name, version))
-            else f"this registry proposes: {', '.join(known)}"
-            if known
-            else f"write {path} (see README.md)",
+            remedy=f"{meant}this registry proposes: {', '.join(known)}" if known else f"write {path} (see README.md)",
         )
     return path
 

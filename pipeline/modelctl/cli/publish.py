@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 def publish(release: str, report_path: Path | None, dry_run: bool, json_target: str | None, quiet: bool) -> None:
     """Upload an admitted release once, record it in git and tag it.
 
-    The report must admit exactly the bytes on this disk, whole, under the policy that holds now. Running the command
+    The report must admit exactly the bytes on this disk, or those that admit --stage left in the bucket, whole, under
+    the policy that holds now. Running the command
     again finishes what an interruption left, and sends nothing that is there. A release never changes: other bytes
     need a new version.
 
@@ -38,41 +39,13 @@ def publish(release: str, report_path: Path | None, dry_run: bool, json_target: 
     modelctl publish qwen3-4b@1.2.0 --dry-run
     modelctl publish qwen3-4b@1.2.0
     """
-    from modelctl.admission.policy import load_policy
-    from modelctl.admission.report import Report
-    from modelctl.admission.subject import fetch_source, release_path
+    from modelctl.api import publish as run
     from modelctl.cli.output import console, write_json
     from modelctl.cli.progress import shown
-    from modelctl.model.release import load_release
-    from modelctl.registry.eligibility import read_report, served_tree
-    from modelctl.registry.publish import publish as run
-    from modelctl.registry.store import ObjectStore
     from modelctl.settings import load_workspace
 
-    workspace = load_workspace(Path.cwd())
-    proposal = load_release(release_path(release, workspace.root))
-    policy = load_policy(proposal.spec.policy or workspace.settings.policy, workspace.root)
-    metadata = proposal.metadata
-    kept = report_path or workspace.state / "evidence" / metadata.name / metadata.version / "report.json"
-    report = Report.from_json(read_report(kept, release), origin=str(kept))
-    store = ObjectStore.open(workspace.settings.store, state=workspace.state)
     with shown(quiet=quiet) as progress:
-        tree = served_tree(
-            report,
-            state=workspace.state,
-            source=lambda: fetch_source(proposal.spec.source, workspace.root, workspace, progress).tree,
-            progress=progress,
-        )
-        result = run(
-            workspace,
-            release,
-            report_path=kept,
-            tree=tree,
-            store=store,
-            policy=policy,
-            progress=progress,
-            dry_run=dry_run,
-        )
+        result = run(load_workspace(Path.cwd()), release, report=report_path, dry_run=dry_run, progress=progress)
     if json_target:
         write_json(json_target, _as_json(result, dry_run=dry_run))
     _tell(result, dry_run=dry_run, out=console(stderr=json_target == "-"))

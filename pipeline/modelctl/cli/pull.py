@@ -51,43 +51,24 @@ def pull(
     modelctl pull qwen3-4b@stable:prod ./qwen
     modelctl pull qwen3-4b@1.2.0 /models/qwen --from s3://models --digest sha256:…
     """
+    from modelctl.api import pull as run
     from modelctl.cli.output import size_text
     from modelctl.cli.progress import shown
-    from modelctl.cli.releases import allowed_signers, find, find_in_bucket, open_store
-    from modelctl.registry.pull import pull as run
-    from modelctl.registry.trust import signers_of, trusted
     from modelctl.settings import load_workspace
 
     workspace = load_workspace(Path.cwd())
-    if source is None:
-        found = find(workspace, release)
-        store = open_store(workspace, None)
-    else:
-        store = open_store(workspace, source, release)
-        found = find_in_bucket(store, release)
-    named = allowed_signers(workspace, signers)
-    allowed = signers_of(workspace.root, named) if named or source is None else None
     with shown(quiet=quiet) as progress:
-        if found.why:
-            progress.note(found.why)
-        trust = trusted(
-            store,
-            found.name,
-            found.version,
-            root=workspace.root,
-            record=found.record,
-            digest=digest or found.digest,
-            signers=allowed,
+        pulled = run(
+            workspace,
+            release,
+            folder,
+            digest=digest,
+            source=source,
+            signers=signers,
+            repair=repair,
+            progress=progress,
         )
-        if trust.signed is None:
-            progress.note(
-                f"the attestation of {found.id} was not verified: nobody says who may sign "
-                "(policies/allowed_signers, --signers)"
-            )
-        if not trust.grounds():
-            progress.note(f"nothing but the bucket's own list says what {found.id} is; --digest or --signers would")
-        done = run(store, trust.served, folder, repair=repair, progress=progress)
-    grounds = trust.grounds() or ("the bucket's own list",)
+    found, trust, done, grounds = pulled.found, pulled.trust, pulled.done, pulled.grounds
     served = trust.served
     if as_json:
         body = {

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
-
-if TYPE_CHECKING:
-    from modelctl.sizing.facts import ModelFacts
-    from modelctl.sizing.plan import Demand
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 POSITIVE = click.FloatRange(0, min_open=True)
@@ -68,11 +63,11 @@ def size(
     modelctl size ./model --gpu H100-80GB --price 2.5 --throughput 1800
     modelctl size ./model --gpu A100-80GB --purchase 15000 --power-price 0.2 --report admission.json
     """
+    from modelctl.api import size as run
     from modelctl.cli.output import console, write_json
     from modelctl.cli.size_text import Money, as_json, explain, overview
     from modelctl.errors import InputError
-    from modelctl.sizing.gpus import GPUS, find_gpu
-    from modelctl.sizing.plan import best_plan
+    from modelctl.settings import load_workspace
 
     if price is not None and purchase is not None:
         raise InputError("--price and --purchase exclude each other", remedy="give one of them")
@@ -82,9 +77,8 @@ def size(
         "length": length, "streams": streams, "utilisation": utilization, "batched_tokens": batched_tokens,
         "cache_dtype": kv_cache_dtype, "block_size": block_size, "engine_version": engine_version, "eager": eager,
     }  # fmt: skip
-    kinds = [find_gpu(name) for name in gpus] if gpus else list(GPUS.values())
-    facts, demand = _subject(repo, {key: value for key, value in given.items() if value is not None})
-    plans = [best_plan(facts, gpu, demand, most=max_gpus) for gpu in kinds]
+    demand = {key: value for key, value in given.items() if value is not None}
+    plans = run(load_workspace(Path.cwd()), repo, gpus=gpus, max_gpus=max_gpus, demand=demand)
     money = Money(
         price=price, purchase=purchase, years=years, power_price=power_price,
         tokens_per_s=throughput if report is None else _measured(report),
@@ -97,45 +91,6 @@ def size(
             overview(plans, money, out)
         explain(next((plan for plan in plans if plan.fits), plans[-1]), money, out)
     return 0 if any(plan.fits for plan in plans) else 1
-
-
-def _subject(repo: str, given: dict[str, object]) -> tuple[ModelFacts, Demand]:
-    """The model that is meant, and the demand: what was given, else what its release file says."""
-    from modelctl.admission.subject import find_release
-    from modelctl.errors import InputError
-    from modelctl.model.release import load_release
-    from modelctl.settings import load_workspace
-    from modelctl.sizing.plan import Demand
-
-    path = find_release(repo, load_workspace(Path.cwd()).root)
-    if path is None:
-        return _facts(repo, Path.cwd()), Demand(**given)  # type: ignore[arg-type]
-    release = load_release(path)
-    serving, source = release.spec.serving, release.spec.source
-    stated = {
-        "length": serving.max_model_len, "streams": serving.max_num_seqs,
-        "utilisation": serving.gpu_memory_utilization, "batched_tokens": serving.max_num_batched_tokens,
-    }  # fmt: skip
-    where = f"{source.hub}@{source.revision or 'main'}" if source.hub else source.folder
-    if where is None:
-        raise InputError(
-            f"{repo}: its source is in S3 or DVC, which would have to be fetched whole",
-            remedy="modelctl size FOLDER, the one that it was made from",
-        )
-    return _facts(str(where), path.parent), Demand(**(stated | given))  # type: ignore[arg-type]
-
-
-def _facts(repo: str, base: Path) -> ModelFacts:
-    from modelctl.model.hub import Hub
-    from modelctl.model.sources import hub_name
-    from modelctl.sizing.facts import facts_of_folder, facts_of_hub
-
-    folder = base / Path(repo).expanduser()
-    if folder.is_dir():
-        return facts_of_folder(folder, name=repo)
-    repo_id, revision = hub_name(repo)
-    hub = Hub()
-    return facts_of_hub(hub, hub.listing(repo_id, revision))
 
 
 def _measured(report: Path) -> float:
