@@ -27,6 +27,7 @@ import peers
 import publishing
 import pulling
 import quantization
+import reports
 import rollout
 import scanners
 import startup
@@ -52,6 +53,7 @@ def parts(options: argparse.Namespace, folder: Path) -> Mapping[str, Part]:
         "detection": lambda: detection.rows(folder),
         "load": lambda: load.rows(folder),
         "listing": lambda: listing.rows(folder, rounds=rounds),
+        "reports": lambda: reports.rows(folder, rounds=rounds),
         "rollout": lambda: rollout.rows(folder, rounds=max(1, rounds // 2)),
         "publish": lambda: publishing.rows(folder, rounds=max(1, rounds // 2), size_mb=2 * size_mb),
         "pull": lambda: pulling.rows(folder, rounds=rounds, size_mb=2 * size_mb),
