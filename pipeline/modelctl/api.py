@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from modelctl.admission.admit import Admission, Request, admit
 from modelctl.admission.gate import Gated, GateRequest, gate
@@ -21,12 +22,14 @@ from modelctl.errors import InputError, ModelctlError
 from modelctl.model.hub import Hub
 from modelctl.model.release import load_release
 from modelctl.model.sources import hub_name
+from modelctl.model.tree import Tree
 from modelctl.progress import SILENT, Progress
 from modelctl.registry import publish as publication
 from modelctl.registry import pull as download
 from modelctl.registry.eligibility import read_report, served_tree
 from modelctl.registry.publish import Published
 from modelctl.registry.pull import Pulled
+from modelctl.registry.staged import Staged, read_staged, unstage
 from modelctl.registry.store import ObjectStore
 from modelctl.registry.trust import Trusted, signers_of, trusted
 from modelctl.settings import Workspace, load_workspace
@@ -73,15 +76,34 @@ def publish(
     kept = report or workspace.state / "evidence" / metadata.name / metadata.version / "report.json"
     read = Report.from_json(read_report(kept, release), origin=str(kept))
     store = ObjectStore.open(workspace.settings.store, state=workspace.state)
-    tree = served_tree(
-        read,
-        state=workspace.state,
-        source=lambda: fetch_source(proposal.spec.source, workspace.root, workspace, progress).tree,
-        progress=progress,
-    )
-    return publication.publish(
-        workspace, release, report_path=kept, tree=tree, store=store, policy=policy, progress=progress, dry_run=dry_run
-    )
+    elsewhere: list[Staged] = []
+    with TemporaryDirectory(dir=workspace.make_state(), prefix="staged-") as folder:
+
+        def staged(digest: str) -> Tree | None:
+            elsewhere.extend(filter(None, [read_staged(store, digest, Path(folder), progress)]))
+            return elsewhere[0].tree if elsewhere else None
+
+        tree = served_tree(
+            read,
+            state=workspace.state,
+            source=lambda: fetch_source(proposal.spec.source, workspace.root, workspace, progress).tree,
+            staged=staged,
+            progress=progress,
+        )
+        done = publication.publish(
+            workspace,
+            release,
+            report_path=kept,
+            tree=tree,
+            store=store,
+            policy=policy,
+            staged=elsewhere[0].sources if elsewhere else None,
+            progress=progress,
+            dry_run=dry_run,
+        )
+    if not dry_run:
+        unstage(store, tree.digest)
+    return done
 
 
 def pull(

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from modelctl.model.tree import scan_tree
 from modelctl.registry import removal
 from modelctl.registry.manifest import attestation_key, manifest_key
+from modelctl.registry.staged import stage
 from modelctl.registry.store import ObjectStore
 from modelctl.rollout.steering import Order, promote
 from modelctl.services.process import Running
@@ -89,6 +91,20 @@ def test_what_nothing_keeps_goes_and_the_rest_stays(registry: Registry, store: O
     assert (pulled.returncode, "was retired at" in pulled.stderr) == (2, True)
     again = json.loads(gc(registry, store, "--yes", "--json").stdout)
     assert (again["commits"], again["left_behind"]) == ([], [])
+
+
+def test_what_was_staged_and_never_published_goes_when_it_is_old(
+    registry: Registry, store: ObjectStore, tmp_path: Path
+) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "model.safetensors").write_bytes(b"quantised")
+    tree = scan_tree(tmp_path / "made")
+    stage(store, tree)
+    assert json.loads(gc(registry, store, "--yes", "--json").stdout)["staged"] == []
+    assert "staged by an admission and never published" in gc(registry, store, "--staged-days", "0").stdout
+    plan = json.loads(gc(registry, store, "--yes", "--json", "--staged-days", "0").stdout)
+    assert [item["served_digest"] for item in plan["staged"]] == [tree.digest]
+    assert store.sizes(".modelctl/staging/") == {}
 
 
 def test_an_interrupted_removal_is_finished(registry: Registry, store: ObjectStore) -> None:

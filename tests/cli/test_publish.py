@@ -5,16 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from modelctl.admission.admit import Admission
 from modelctl.admission.policy import load_policy
+from modelctl.admission.report import Verdict
+from modelctl.admission.subject import Subject
+from modelctl.cli.admit import _staged
 from modelctl.cli.main import run
 from modelctl.model.tree import scan_tree
+from modelctl.progress import SILENT
+from modelctl.registry.staged import stage, staged_areas
+from modelctl.registry.store import ObjectStore
 from modelctl.services.process import running
 from modelctl.services.s3 import embedded_s3, s3_folder, s3_server
 from tests.support.command import modelctl
 from tests.support.publication import Proposal, propose
+from tests.support.reports import a_report
 
 MODEL = {"config.json": b"{}\n", "model.safetensors": b"\0" * 5000}
 
@@ -107,11 +116,36 @@ def test_a_quantised_tree_comes_from_staging(proposal: Proposal, secret: str) ->
     done = modelctl("publish", "tiny@1.0.0", "--report", proposal.report, "--json", "-", cwd=proposal.root)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["served_digest"] == digest
+    store = ObjectStore.open(proposal.workspace.settings.store, state=proposal.workspace.state)
+    stage(store, scan_tree(made.with_name(digest.removeprefix("sha256:"))))
+    assert [area.digest for area in staged_areas(store)] == [digest], store.sizes("")
     made.with_name(digest.removeprefix("sha256:")).joinpath("config.json").unlink()
     made.with_name(digest.removeprefix("sha256:")).rmdir()
+    elsewhere = modelctl("publish", "tiny@1.0.0", "--report", proposal.report, cwd=proposal.root)
+    assert elsewhere.returncode == 0, elsewhere.stderr
+    assert staged_areas(store) == []  # published: no longer wanted
     gone = modelctl("publish", "tiny@1.0.0", "--report", proposal.report, cwd=proposal.root)
     assert gone.returncode == 1
     assert "modelctl admit tiny@1.0.0 makes it again" in gone.stderr
+
+
+@pytest.mark.services
+def test_an_admission_stages_only_what_it_made_and_did_not_refuse(proposal: Proposal, secret: str) -> None:
+    done = modelctl("admit", "tiny@1.0.0", "--check", "code", "--stage", cwd=proposal.root)
+    assert "nothing to stage: what is served is the source itself" in done.stdout
+    store = ObjectStore.open(proposal.workspace.settings.store, state=proposal.workspace.state)
+    subject = cast("Subject", None)
+
+    def said(verdict: Verdict) -> str:
+        report = a_report(verdict=verdict, served_digest=proposal.tree().digest)
+        made = Admission(report=report, subject=subject, served=proposal.tree(), evidence_dir=proposal.root)
+        return _staged(store, made, SILENT)
+
+    assert said("refused") == "nothing was staged: the model is refused"
+    assert staged_areas(store) == []
+    assert said("undecided").startswith("the served tree is staged in bucket 'models'")
+    assert said("admitted").endswith(", since an earlier run")
+    assert [area.digest for area in staged_areas(store)] == [proposal.tree().digest]
 
 
 def test_what_stands_in_the_way_is_said_with_the_next_command(

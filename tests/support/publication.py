@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from modelctl.model.tree import Tree, hash_file, scan_tree
 from modelctl.progress import SILENT, Progress
 from modelctl.registry import recording
 from modelctl.registry.publish import Published, publish
-from modelctl.registry.store import ObjectStore
+from modelctl.registry.store import ObjectStore, StoredObject
 from modelctl.settings import Workspace, load_workspace
 from tests.support.keys import ssh_key
 from tests.support.reports import a_check, a_report
@@ -106,6 +106,7 @@ class Proposal:
         *,
         tree: Tree | None = None,
         policy: LoadedPolicy = POLICY,
+        staged: Mapping[str, StoredObject] | None = None,
         progress: Progress = SILENT,
         dry_run: bool = False,
     ) -> Published:
@@ -116,6 +117,7 @@ class Proposal:
             tree=tree or self.tree(),
             store=store,
             policy=policy,
+            staged=staged,
             progress=progress,
             dry_run=dry_run,
         )

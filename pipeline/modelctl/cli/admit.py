@@ -11,6 +11,9 @@ from modelctl.checks import CHECK_IDS
 from modelctl.cli.report_files import REPORT_OPTIONS, ReportFiles
 
 if TYPE_CHECKING:
+    from modelctl.admission.admit import Admission
+    from modelctl.progress import Progress
+    from modelctl.registry.store import ObjectStore
     from modelctl.settings import Workspace
 
 _CHECKS = ", ".join(CHECK_IDS) + ", or an own check of the policy"
@@ -52,6 +55,7 @@ def _known_checks(_context: click.Context, _parameter: click.Parameter, given: t
 @click.option("--sign", is_flag=True, help="Sign the evidence with signing.key, for modelctl gate.")
 @REPORT_OPTIONS
 @click.option("--evidence-dir", metavar="DIR|s3://…", help="Where raw evidence and report.json go.")
+@click.option("--stage", is_flag=True, help="Leave what was quantised here in the bucket, for publish elsewhere.")
 @click.option("--clamd", metavar="SOCKET|HOST:PORT", help="A running clamd.")
 @click.option("--endpoint", metavar="URL", help="A running OpenAI-compatible engine that serves the model.")
 @click.option("--engine", metavar="COMMAND", help="How to start an engine; {model} stands for the model's folder.")
@@ -64,6 +68,7 @@ def admit(
     upstream: str | None,
     sign: bool,
     evidence_dir: str | None,
+    stage: bool,
     clamd: str | None,
     endpoint: str | None,
     engine: str | None,
@@ -80,6 +85,7 @@ def admit(
     modelctl admit ./model --policy demo --check integrity --check malware
     modelctl admit s3://mirror/name --upstream org/name@COMMIT
     modelctl admit org/name@COMMIT --json report.json --evidence-dir evidence
+    modelctl admit qwen3-4b@1.0.0 --stage --evidence-dir s3://models/evidence
     """
     from modelctl.admission.admit import Request
     from modelctl.admission.admit import admit as run
@@ -90,6 +96,7 @@ def admit(
     from modelctl.cli.progress import shown
     from modelctl.files import write_whole
     from modelctl.model.s3_client import S3Client
+    from modelctl.registry.store import ObjectStore
     from modelctl.settings import load_workspace
 
     workspace = load_workspace(
@@ -100,6 +107,7 @@ def admit(
     if remote:
         evidence_prefix(remote)
         client = S3Client.open(workspace.settings.store, state=workspace.state)
+    store = ObjectStore.open(workspace.settings.store, state=workspace.state) if stage else None
     request = Request(
         repo=repo,
         workspace=workspace,
@@ -121,12 +129,28 @@ def admit(
         with shown(quiet=quiet) as progress:
             files = send_evidence(admission.evidence_dir, report, remote, client, progress)
         out.print(f"{files} files of evidence are at {remote}", highlight=False)
+    if store is not None:
+        with shown(quiet=quiet) as progress:
+            out.print(_staged(store, admission, progress), highlight=False, soft_wrap=True)
     release = report.model.release
     if release and (published := _published(workspace, release, report.model.served_digest)):
         out.print(published, style="bold", highlight=False)
     elif report.verdict == "admitted" and release and not report.partial:
         out.print(f"next: modelctl publish {release}", style="bold")
     return report.exit_code
+
+
+def _staged(store: ObjectStore, admission: Admission, progress: Progress) -> str:
+    """Stage the served tree where it was made here and nothing speaks against it; returns what to say of that."""
+    from modelctl.registry.staged import stage
+
+    served = admission.served
+    if served is None or served.digest == admission.report.model.source_digest:
+        return "nothing to stage: what is served is the source itself"
+    if admission.report.verdict == "refused":
+        return "nothing was staged: the model is refused"
+    sent = stage(store, served, progress)
+    return f"the served tree is staged in {store.place}" + ("" if sent else ", since an earlier run")
 
 
 def _published(workspace: Workspace, release: str, served_digest: str | None) -> str | None:

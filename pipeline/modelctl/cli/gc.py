@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from modelctl.registry.removal import Held
+    from modelctl.registry.staged import StagedArea
     from modelctl.rollout.retention import Judged
 
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
               help="Newest versions of each name that stay.")  # fmt: skip
 @click.option("--older-than", metavar="DAYS", type=click.IntRange(min=0), default=90, show_default=True,
               help="Younger releases stay.")  # fmt: skip
+@click.option("--staged-days", metavar="DAYS", type=click.IntRange(min=0), default=7, show_default=True,
+              help="What admit --stage left and nobody published goes after so long.")  # fmt: skip
 @click.option("--no-environments", is_flag=True, help="Nothing is served anywhere: git knows no environment, rightly.")
 @click.option("--reason", metavar="TEXT", default="no environment serves it and no policy keeps it", help="For git.")
 @click.option("--yes", is_flag=True, help="Retire them in git, then remove their bytes.")
@@ -32,6 +35,7 @@ def gc(
     name: str | None,
     keep_last: int,
     older_than: int,
+    staged_days: int,
     no_environments: bool,
     reason: str,
     yes: bool,
@@ -51,6 +55,7 @@ def gc(
     from modelctl.cli.progress import shown
     from modelctl.cli.releases import open_store
     from modelctl.registry.removal import held_in, remove
+    from modelctl.registry.staged import staged_areas, unstage
     from modelctl.registry.summary import summaries
     from modelctl.rollout.retention import Rules, judge, require_current, retire
     from modelctl.settings import load_workspace
@@ -74,6 +79,8 @@ def gc(
             and (known.get(item.id) == "retired" or (item.id not in known and item.left_behind(now)))
         ]
         strange = [item.id for item in held.values() if item.id not in known and item.manifest]
+        age = datetime.timedelta(days=staged_days)
+        staged = [area for area in staged_areas(store) if name is None and area.older_than(age, now)]
         commits = []
         if yes:
             for item in going:
@@ -81,10 +88,14 @@ def gc(
                 progress.note(f"retired {item.release.id} (commit {commits[-1][:12]})")
             gone = [*left, *(held[item.release.id] for item in going if item.release.id in held)]
             remove(store, gone, progress, contents=_contents(root, gone))
+            for area in staged:
+                unstage(store, area.digest)
     if as_json:
-        click.echo(json.dumps(_as_plain(judged, left, strange, commits, done=yes), indent=2, ensure_ascii=False))
+        click.echo(
+            json.dumps(_as_plain(judged, left, staged, strange, commits, done=yes), indent=2, ensure_ascii=False)
+        )
         return
-    _tell(judged, left, strange, commits, done=yes)
+    _tell(judged, left, staged, strange, commits, done=yes)
 
 
 def _contents(root: Path, gone: list[Held]) -> dict[str, list[str]]:
@@ -99,12 +110,21 @@ def _contents(root: Path, gone: list[Held]) -> dict[str, list[str]]:
     }
 
 
-def _tell(judged: list[Judged], left: list[Held], strange: list[str], commits: list[str], *, done: bool) -> None:
+def _tell(
+    judged: list[Judged],
+    left: list[Held],
+    staged: list[StagedArea],
+    strange: list[str],
+    commits: list[str],
+    *,
+    done: bool,
+) -> None:
     from modelctl.cli.output import size_text
 
     going = [item for item in judged if not item.kept_because]
     word = "removed" if done else "may go"
-    freed = sum(item.release.size_bytes or 0 for item in going) + sum(item.size_bytes for item in left)
+    freed = sum(item.release.size_bytes or 0 for item in going)
+    freed += sum(item.size_bytes for item in left) + sum(area.size_bytes for area in staged)
     for item in going:
         size = size_text(item.release.size_bytes or 0)
         when = item.release.published_at
@@ -112,20 +132,30 @@ def _tell(judged: list[Judged], left: list[Held], strange: list[str], commits: l
     for held in left:
         what = "left from an unfinished removal or publication"
         click.echo(f"{click.style(word, fg='yellow')}  {held.id}  {size_text(held.size_bytes)}, {what}")
+    for area in staged:
+        what = "staged by an admission and never published"
+        click.echo(f"{click.style(word, fg='yellow')}  {area.digest[:19]}…  {size_text(area.size_bytes)}, {what}")
     for item in judged:
         if item.kept_because:
             click.secho(f"kept     {item.release.id}  {'; '.join(item.kept_because)}", dim=True)
     for release in strange:
         click.echo(f"unknown  {release}  is in the bucket and not in this repository: never touched", err=True)
-    click.echo(f"\n{len(going) + len(left)} of {len(judged) + len(left)} {word}: {size_text(freed)}")
+    others = len(left) + len(staged)
+    click.echo(f"\n{len(going) + others} of {len(judged) + others} {word}: {size_text(freed)}")
     if done and commits:
         click.secho("next: git push", bold=True)
-    elif not done and (going or left):
+    elif not done and (going or left or staged):
         click.secho("next: the same command with --yes; until then nothing was written", bold=True)
 
 
 def _as_plain(
-    judged: list[Judged], left: list[Held], strange: list[str], commits: list[str], *, done: bool
+    judged: list[Judged],
+    left: list[Held],
+    staged: list[StagedArea],
+    strange: list[str],
+    commits: list[str],
+    *,
+    done: bool,
 ) -> dict[str, object]:
     return {
         "done": done,
@@ -140,5 +170,6 @@ def _as_plain(
             for item in judged
         ],
         "left_behind": [{"release": item.id, "size_bytes": item.size_bytes} for item in left],
+        "staged": [{"served_digest": area.digest, "size_bytes": area.size_bytes} for area in staged],
         "unknown": strange,
     }

@@ -31,9 +31,8 @@ def publish(release: str, report_path: Path | None, dry_run: bool, json_target: 
     """Upload an admitted release once, record it in git and tag it.
 
     The report must admit exactly the bytes on this disk, or those that admit --stage left in the bucket, whole, under
-    the policy that holds now. Running the command
-    again finishes what an interruption left, and sends nothing that is there. A release never changes: other bytes
-    need a new version.
+    the policy that holds now. Running the command again finishes what an interruption left, and sends nothing that is
+    there. A release never changes: other bytes need a new version.
 
     \b
     modelctl publish qwen3-4b@1.2.0 --dry-run

@@ -14,10 +14,18 @@ from modelctl.model.tree import DIGEST_PREFIX, Tree, scan_tree
 from modelctl.progress import SILENT, Progress
 
 
-def served_tree(report: Report, *, state: Path, source: Callable[[], Tree], progress: Progress = SILENT) -> Tree:
-    """The tree that a report admitted, hashed now: the source itself, or the staging folder that the admission left.
+def served_tree(
+    report: Report,
+    *,
+    state: Path,
+    source: Callable[[], Tree],
+    staged: Callable[[str], Tree | None] = lambda _digest: None,
+    progress: Progress = SILENT,
+) -> Tree:
+    """The tree that a report admitted, hashed now: the source itself, the staging folder that the admission left, or
+    what another runner left in the bucket (`staged` is asked by the digest).
 
-    Raises `RefusedError` when the report has no served tree, or when the staging folder is gone.
+    Raises `RefusedError` when the report has no served tree, or when it is nowhere any more.
     """
     digest = report.model.served_digest
     if digest is None:
@@ -25,12 +33,15 @@ def served_tree(report: Report, *, state: Path, source: Callable[[], Tree], prog
     if digest == report.model.source_digest:
         return source()
     folder = state / "staging" / digest.removeprefix(DIGEST_PREFIX)
-    if not folder.is_dir():
+    if folder.is_dir():
+        return scan_tree(folder, progress=progress)
+    found = staged(digest)
+    if found is None:
         raise RefusedError(
-            f"the served tree is not on this machine any more: no {folder}",
-            remedy=f"modelctl admit {report.model.release} makes it again",
+            f"the served tree is not on this machine any more: no {folder}, and it is not staged in the bucket",
+            remedy=f"modelctl admit {report.model.release} makes it again; with --stage, for other machines too",
         )
-    return scan_tree(folder, progress=progress)
+    return found
 
 
 def read_report(path: Path, release_id: str) -> str:

@@ -8,7 +8,7 @@ published version are refused.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -53,7 +53,7 @@ from modelctl.registry.recording import (
     write_record,
 )
 from modelctl.registry.retired import refuse_retired
-from modelctl.registry.store import ObjectStore
+from modelctl.registry.store import ObjectStore, StoredObject
 from modelctl.registry.upload import Step, carry_out, plan_upload, sweep_and_check
 from modelctl.settings import Workspace
 
@@ -90,12 +90,14 @@ def publish(
     tree: Tree,
     store: ObjectStore,
     policy: LoadedPolicy,
+    staged: Mapping[str, StoredObject] | None = None,
     progress: Progress = SILENT,
     dry_run: bool = False,
 ) -> Published:
     """Publish an admitted release, or finish an interrupted publication of it.
 
-    `tree`: the served files, hashed on this machine. `policy`: the one that holds now. Raises `RefusedError` (not
+    `tree`: the served files, hashed on this machine. `staged`: by sha256, those of them that lie in the bucket and
+    were hashed there. `policy`: the one that holds now. Raises `RefusedError` (not
     admitted, other bytes, other policy, too old, published already with other bytes), `InputError` (release, report,
     key), `StoreError` and `GitError`.
     """
@@ -113,7 +115,7 @@ def publish(
     existing = existing_record(folder, served, release_id)
 
     manifest = _existing_manifest(store, name, version, served)
-    steps = plan_upload(store, tree, name=name, version=version, published=manifest is not None)
+    steps = plan_upload(store, tree, name=name, version=version, published=manifest is not None, staged=staged)
     result = Published(
         release=release_id,
         served=served,

@@ -38,8 +38,17 @@ class Step:
     source: StoredObject | None = None
 
 
-def plan_upload(store: ObjectStore, tree: Tree, *, name: str, version: str, published: bool) -> tuple[Step, ...]:
-    """One step for each file, in the tree's order. `published`: the release has its manifest."""
+def plan_upload(
+    store: ObjectStore,
+    tree: Tree,
+    *,
+    name: str,
+    version: str,
+    published: bool,
+    staged: Mapping[str, StoredObject] | None = None,
+) -> tuple[Step, ...]:
+    """One step for each file, in the tree's order. `published`: the release has its manifest. `staged`: by sha256,
+    objects whose bytes were read."""
     prefix = object_prefix(name, version)
     sizes = store.sizes(prefix)
 
@@ -50,7 +59,8 @@ def plan_upload(store: ObjectStore, tree: Tree, *, name: str, version: str, publ
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         is_kept = dict(zip((entry.path for entry in tree.files), pool.map(kept, tree.files), strict=True))
     missing = [entry for entry in tree.files if not is_kept[entry.path]]
-    sources = dict(find_contents(store, missing))
+    sources = dict(staged or {})
+    sources |= find_contents(store, [entry for entry in missing if entry.sha256 not in sources])
     unknown = [entry for entry in missing if entry.size_bytes and entry.sha256 not in sources]
     if unknown:
         sources |= _in_other_versions(store, unknown, name=name, version=version)
@@ -76,6 +86,7 @@ def carry_out(
                     task.advance(step.entry.size_bytes)
                 done.append(step if copied else Step(entry=step.entry, action="send"))
         done += [step for step in work if step.action == "send"]
+        _require_here(store, tree, done)
         files = [
             Sending(key=prefix + step.entry.path, path=tree.location(step.entry.path), entry=step.entry)
             for step in done
@@ -115,6 +126,16 @@ def sweep_and_check(store: ObjectStore, tree: Tree, *, name: str, version: str, 
                     "at the same time",
                     remedy=f"find the other publication of {name}@{version}, then run the same command again",
                 )
+
+
+def _require_here(store: ObjectStore, tree: Tree, steps: Sequence[Step]) -> None:
+    """Raise `StoreError` for a file of a staged tree that would have to be sent, and lies on another machine."""
+    for step in steps:
+        if step.action == "send" and not tree.location(step.entry.path).is_file():
+            raise StoreError(
+                f"{step.entry.path} is staged in {store.place}, which did not copy it, and is not on this machine",
+                remedy="run the same command again, or publish on the machine that made the model",
+            )
 
 
 def _step(entry: FileEntry, *, kept: bool, source: StoredObject | None) -> Step:
