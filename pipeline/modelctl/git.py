@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -156,14 +157,20 @@ class Git:
     def _cat_file(self, mode: str, specs: Sequence[str]) -> bytes:
         if any("\n" in spec for spec in specs):
             raise InputError("a path of this repository holds a line break", remedy="git ls-files shows it, quoted")
-        done = subprocess.run(
-            ["git", "--no-replace-objects", "-C", str(self.root), "cat-file", mode],
-            input="".join(f"{spec}\n" for spec in specs).encode(),
-            capture_output=True,
-            check=False,
-        )
-        if done.returncode:
-            raise GitError(f"git cat-file: {done.stderr.decode(errors='replace').strip()}")
+        # files for what goes in and for errors: with one pipe left, what comes out is read in one go
+        with tempfile.TemporaryFile() as names, tempfile.TemporaryFile() as errors:
+            names.write("".join(f"{spec}\n" for spec in specs).encode())
+            names.seek(0)
+            done = subprocess.run(
+                ["git", "--no-replace-objects", "-C", str(self.root), "cat-file", mode],
+                stdin=names,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                check=False,
+            )
+            if done.returncode:
+                errors.seek(0)
+                raise GitError(f"git cat-file: {errors.read().decode(errors='replace').strip()}")
         return done.stdout
 
     def show(self, ref: str, path: str) -> str | None:

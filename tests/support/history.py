@@ -20,7 +20,6 @@ from modelctl.model.release import Metadata, release_folder
 from modelctl.model.tree import FileEntry, Tree
 from modelctl.registry.checkpoint import write_checkpoint
 from modelctl.registry.manifest import Served
-from modelctl.registry.recording import tag_name
 from modelctl.registry.records import (
     ATTESTATION_FILE,
     RECORD_FILE,
@@ -30,6 +29,7 @@ from modelctl.registry.records import (
     Record,
     SourceRecord,
 )
+from modelctl.registry.versions import tag_name
 from modelctl.rollout.deploy import RolledOut, roll_out
 from modelctl.rollout.published import PUBLISHED_FILE
 from tests.support.evidence import checked

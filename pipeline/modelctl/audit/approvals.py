@@ -13,9 +13,8 @@ from modelctl.audit.events import Event, event
 from modelctl.audit.history import Commit, History, commits_named
 
 REVIEW_TRAILERS = ("reviewed-by", "approved-by", "acked-by", "tested-by", "signed-off-by")
-_PULL_REQUEST = re.compile(
-    r"^Merge pull request (#\d+)|^Merge branch .*\(!?#?\d+\)|\((#\d+)\)$|See merge request (\S+!\d+)"
-)
+_PULL_REQUEST = re.compile(r"^Merge pull request (#\d+)\b|\((#\d+)\)$|\((\S*!\d+)\)$")
+"""As GitHub, and GitLab where its merge template says so, write subjects."""
 
 
 class Approvals:

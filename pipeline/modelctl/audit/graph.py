@@ -63,8 +63,8 @@ class Graph:
         """Whether `later` builds on `earlier` (or is it)."""
         if earlier not in self.parents or later not in self.parents:
             return False
-        if earlier in self.main_place and later in self.main_place:
-            return self.main_place[earlier] <= self.main_place[later]
+        if later in self.main_place:
+            return earlier in self.landed and self.main_place[self.landed[earlier]] <= self.main_place[later]
         floor, seen, waiting = self.order[earlier], {later}, [later]
         while waiting:
             commit = waiting.pop()

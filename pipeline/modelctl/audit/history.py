@@ -7,7 +7,6 @@ into another folder is followed to where it was.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,7 +19,6 @@ KEPT_PATHS = ("registry", "gitops", "policies")
 MAX_MOVES = 8
 _FORMAT = "%H%x00%P%x00%cI%x00%an%x00%ae%x00%cn%x00%ce%x00%s%x00%(trailers:only,unfold)"
 _FIELDS = 9
-_RAW = re.compile(r":+[0-7 ]+ (?P<objects>[0-9a-f ]+) (?P<status>[A-Z]+)")
 _LOG = ("--no-replace-objects", "-c", "log.showSignature=false", "-c", "log.showRoot=true", "log", "-z")
 Place = tuple[str, str]
 """A commit and a path."""
@@ -42,12 +40,12 @@ class FileChange:
     @property
     def added(self) -> bool:
         """New in this commit."""
-        return set(self.status) == {"A"}
+        return self.status.strip("A") == ""
 
     @property
     def deleted(self) -> bool:
         """Gone in this commit."""
-        return set(self.status) == {"D"}
+        return self.status.strip("D") == ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +218,8 @@ def _moved_from(git: Git, first: Commit, prefix: str) -> str | None:
     shown = git.run(
         *(*_LOG, "-1", "-m", "--first-parent", "--no-renames", "--raw", "--no-abbrev", "--format=", first.id)
     )
-    whole = list(_changes(iter(shown.split("\0")), ""))
+    words = [word.lstrip("\n") for word in shown.split("\0")]
+    whole = [_change(word, words[number + 1]) for number, word in enumerate(words) if word.startswith(":")]
     gone: dict[str, set[str]] = {}
     for change in whole:
         if change.deleted and change.before:
@@ -243,9 +242,16 @@ def _parse(output: str, prefix: str) -> Iterator[Commit]:
             position : position + _FIELDS
         ]
         position += _FIELDS
-        end = position
-        while end < len(tokens) and not _is_commit(tokens[end]):
-            end += 2 if tokens[end].strip("\n").startswith(":") else 1
+        changes = []
+        while position < len(tokens):
+            word = tokens[position].lstrip("\n")
+            if word.startswith(":"):
+                changes.append(_change(word, tokens[position + 1].removeprefix(prefix)))
+                position += 2
+            elif word:
+                break
+            else:
+                position += 1
         yield Commit(
             id=identity.strip("\n"),
             parents=tuple(parents.split()),
@@ -254,25 +260,20 @@ def _parse(output: str, prefix: str) -> Iterator[Commit]:
             committer=f"{by} <{by_address}>",
             subject=subject,
             trailers=tuple(_trailers(trailers)),
-            changes=tuple(_changes(iter(tokens[position:end]), prefix)),
+            changes=tuple(changes),
         )
-        position = end
 
 
-def _is_commit(token: str) -> bool:
-    word = token.strip("\n")
-    return bool(word) and not word.startswith(":")
-
-
-def _changes(tokens: Iterator[str], prefix: str) -> Iterator[FileChange]:
-    for token in tokens:
-        found = _RAW.fullmatch(token.strip("\n"))
-        if found is None:
-            continue
-        *before, after = [None if not name.strip("0") else name for name in found["objects"].split(" ")]
-        path = next(tokens).removeprefix(prefix)
-        known = [name for name in before if name]
-        yield FileChange(status=found["status"], path=path, blob=after, before=known[0] if known else None)
+def _change(raw: str, path: str) -> FileChange:
+    """From `:MODE MODE OBJECT OBJECT STATUS`; a merge has a colon, a mode, an object and a letter for each parent."""
+    words = raw.split(" ")
+    before, after = words[len(words) // 2 : -2], words[-2]
+    return FileChange(
+        status=words[-1],
+        path=path,
+        blob=after if after.strip("0") else None,
+        before=next((name for name in before if name.strip("0")), None),
+    )
 
 
 def _trailers(text: str) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
-"""What earlier verifications found out, so that the next one looks only at what is new.
+"""What earlier runs read and found out, so that the next one looks only at what is new.
 
-Everything is kept under the sha256 of all that it follows from: object ids, which name bytes, and the program that
-looked. Only what agreed is kept; a violation is found anew each time. The file lies in git's own folder, where no
+Everything is kept under all that it follows from: object ids, which name bytes, and the program that looked. Of a
+verification only what agreed is kept; a violation is found anew each time. The file lies in git's own folder, where no
 branch and no pull request can put anything; whoever may write there may also write false objects, references and hooks,
 so that it is trusted exactly as far as the clone itself. Another program, or a file that can't be read, starts afresh.
 """
@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import modelctl
 from modelctl import __version__
+from modelctl.audit.history import History
 from modelctl.files import write_whole
-from modelctl.git import Git
 
 FILE = Path("modelctl", "audit.json")
 ValueT = TypeVar("ValueT")
@@ -31,22 +31,26 @@ class Memory:
     def __init__(self, path: Path | None) -> None:
         """`path`: the file; None remembers nothing."""
         self._path = path
-        self._known: dict[str, Any] = _read(path) if path is not None else {}
+        self._kept: dict[str, Any] = _read(path) if path is not None else {}
         self._used: dict[str, Any] = {}
+        self._new = False
         self.recalled = 0
         """Releases that need no second look."""
 
     @classmethod
-    def of(cls, git: Git) -> Memory:
-        """That of a clone; its working trees share it."""
-        folder = Path(git.run("rev-parse", "--git-common-dir").strip())
-        return cls((git.root / folder).resolve() / FILE)
+    def of(cls, history: History) -> Memory:
+        """That of a clone, which its working trees share; nothing of a shallow one, whose ancestry is cut off."""
+        if not history.head or history.shallow:
+            return cls(None)
+        git = history.git
+        folder = Path(git.run("rev-parse", "--path-format=absolute", "--git-common-dir").strip())
+        return cls(folder / FILE)
 
     def holds(self, key: str) -> bool:
         """Whether this was found to agree before."""
-        if key in self._known:
-            self._used[key] = self._known[key]
-        return key in self._known
+        if key in self._kept:
+            self._used[key] = self._kept[key]
+        return key in self._kept
 
     def recall(self, key: str) -> bool:
         """Whether a release was found to agree before; counted."""
@@ -56,20 +60,25 @@ class Memory:
 
     def keep(self, key: str, value: object = 1) -> None:
         """Remember."""
-        self._known[key] = self._used[key] = value
+        self._kept[key] = self._used[key] = value
+        self._new = True
+
+    def known(self, key: str) -> Any:
+        """What is kept under a key that is held."""
+        return self._kept[key]
 
     def get(self, key: str, compute: Callable[[], ValueT]) -> ValueT:
         """What follows from the key alone: remembered, or computed now. Plain JSON values only."""
         if not self.holds(key):
             self.keep(key, compute())
-        found: ValueT = self._known[key]
+        found: ValueT = self._kept[key]
         return found
 
     def save(self, *, whole: bool) -> bool:
         """Write the file; after a look at everything what was not used is forgotten. False when it can't be written."""
-        if self._path is None:
+        if self._path is None or (not self._new and (not whole or len(self._used) == len(self._kept))):
             return True
-        body = {"program": program(), "known": self._used if whole else self._known}
+        body = {"program": program(), "known": self._used if whole else self._kept}
         try:
             self._path.parent.mkdir(exist_ok=True)
             write_whole(self._path, json.dumps(body, separators=(",", ":")))

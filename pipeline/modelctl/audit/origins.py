@@ -10,11 +10,12 @@ from typing import Any, Literal
 from modelctl.audit.events import Event
 from modelctl.audit.history import History
 from modelctl.audit.reading import record_facts
-from modelctl.documents import parse_yaml, validate
+from modelctl.documents import validate
 from modelctl.errors import InputError
 from modelctl.model.release import Release, Source
 from modelctl.registry.card import CARD_FILE, Card
 from modelctl.registry.records import RECORD_FILE
+from modelctl.rollout.lint.reading import documents
 
 RELEASE_FILE = "release.yaml"
 _READ = (RELEASE_FILE, CARD_FILE, RECORD_FILE)
@@ -112,7 +113,7 @@ def _origin(release: str, story: Sequence[Event], texts: Mapping[str, bytes], se
     problem = None
     if all(_may_hold(word, text + card + record) for word in (search.source, search.base)):
         try:
-            said = validate(parse_yaml(text.decode(errors="replace"), origin=folder), Release, origin=folder)
+            said = validate(_value(text, folder), Release, origin=folder)
             sources = (*names_of(said.spec.source), *_digest(record))
             bases = (*names_of(said.spec.base), *names_of(said.spec.baseline), *_bases(card, folder))
             policy = policy or said.spec.policy
@@ -167,7 +168,13 @@ def _bases(card: bytes, folder: str) -> tuple[str, ...]:
     if not card:
         return ()
     origin = f"{folder}/{CARD_FILE}"
-    return validate(parse_yaml(card.decode(errors="replace"), origin=origin), Card, origin=origin).base_models
+    return validate(_value(card, origin), Card, origin=origin).base_models
+
+
+def _value(content: bytes, origin: str) -> object:
+    """The value of a YAML file, read quickly: it was read strictly when it was admitted."""
+    found = [value for _, value in documents(content.decode(errors="replace"), origin=origin)]
+    return found[0] if len(found) == 1 else None
 
 
 def _digest(record: bytes) -> tuple[str, ...]:

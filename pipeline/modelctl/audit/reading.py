@@ -10,12 +10,16 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
-from modelctl.admission.report import Report, Verdict
 from modelctl.errors import InputError
+from modelctl.registry.records import RECORD_FILE, REPORT_FILE
+from modelctl.rollout.words import RELEASE_ANNOTATION
 
-VERDICTS: tuple[str, ...] = get_args(Verdict)
+VERDICTS = ("admitted", "refused", "undecided")
+if TYPE_CHECKING:
+    from modelctl.admission.report import Verdict
+
 _RECORD = {
     name: re.compile(pattern, re.MULTILINE)
     for name, pattern in {
@@ -29,6 +33,9 @@ _RECORD = {
         "published_at": rb"^published_at: '?([0-9TZ:-]+)'?$",
     }.items()
 }
+
+
+_ANNOTATION = re.compile(rb"^\s+" + re.escape(RELEASE_ANNOTATION).encode() + rb": (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +72,8 @@ def report_facts(content: bytes, *, origin: str) -> ReportFacts:
     try:
         return _facts(json.loads(content), hashlib.sha256(content).hexdigest())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        from modelctl.admission.report import Report
+
         Report.from_json(content.decode(errors="replace"), origin=origin)  # says it in the words of a report's reader
         raise InputError(f"{origin}: not a report: {error!r}") from error
 
@@ -73,6 +82,27 @@ def record_facts(content: bytes) -> Mapping[str, str]:
     """What a record's lines say; a line that is written in another way than modelctl's is left out."""
     found = {name: pattern.search(content) for name, pattern in _RECORD.items()}
     return {name: match[1].decode(errors="replace").strip("'\"") for name, match in found.items() if match}
+
+
+def plain_facts(content: bytes, file: str) -> object:
+    """What a blob says as plain JSON values, by the kind of file that it is; None for a report that is none."""
+    if file == REPORT_FILE:
+        try:
+            facts = report_facts(content, origin=file)
+            return {**vars(facts), "waived": [vars(item) for item in facts.waived]}
+        except InputError:
+            return None
+    if file == RECORD_FILE:
+        return record_facts(content)
+    named = _ANNOTATION.search(content)
+    return named[1].decode(errors="replace") if named else ""
+
+
+def facts_of(plain: Any) -> ReportFacts:
+    """A report's facts from what `plain_facts` made of it."""
+    waived = tuple(Waived(**item) for item in plain["waived"])
+    checks = tuple((str(name), str(outcome)) for name, outcome in plain["checks"])
+    return ReportFacts(**{**plain, "waived": waived, "checks": checks, "machines": tuple(plain["machines"])})
 
 
 def _facts(body: Any, sha256: str) -> ReportFacts:

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from modelctl.admission.signers import SIGNERS_FILE, SIGNERS_FOLDER
 from modelctl.audit.approvals import Approvals
 from modelctl.audit.events import Event, Kind, event
 from modelctl.audit.history import Commit, FileChange, History, read_history
-from modelctl.audit.reading import ReportFacts, record_facts, report_facts
-from modelctl.errors import InputError
-from modelctl.registry.recording import tag_name
+from modelctl.audit.memory import Memory
+from modelctl.audit.reading import ReportFacts, facts_of, plain_facts
 from modelctl.registry.records import RECORD_FILE, REPORT_FILE
 from modelctl.registry.retired import RETIRED_FILE
+from modelctl.registry.versions import tag_name
 from modelctl.rollout.published import PUBLISHED_FILE
 from modelctl.rollout.words import (
     ABORTED_TRAILER,
     DIGEST_TRAILER,
     PROMOTED_TRAILER,
     REASON_TRAILER,
-    RELEASE_ANNOTATION,
     RELEASE_TRAILER,
     ROLLED_BACK_TRAILER,
     ROLLOUT_FILE,
@@ -37,7 +37,6 @@ __all__ = ["Event", "Kind", "View", "events_of", "timeline"]
 
 _RELEASE_FILE = re.compile(r"registry/(?P<name>[^/]+)/(?P<version>[^/]+)/(?P<file>[^/]+)")
 _DEPLOYMENT_FILE = re.compile(r"gitops/environments/(?P<env>[^/]+)/(?:(?P<name>[^/]+)/)?(?P<file>[^/]+)")
-_ANNOTATION = re.compile(rf"^\s+{re.escape(RELEASE_ANNOTATION)}: (\S+)$", re.MULTILINE)
 _WITHDRAWALS: tuple[tuple[Kind, str], ...] = (("aborted", ABORTED_TRAILER), ("rolled-back", ROLLED_BACK_TRAILER))
 _ORDER = {file: rank for rank, file in enumerate(("release.yaml", REPORT_FILE, RECORD_FILE))}
 _SIGNERS = SIGNERS_FILE.name
@@ -85,23 +84,32 @@ def timeline(
     return view.of(events_of(read_history(root)))
 
 
-def events_of(history: History) -> list[Event]:
-    """Every event of a history that has been read already."""
+def events_of(history: History, memory: Memory | None = None) -> list[Event]:
+    """Every event of a history that has been read already; `memory` has what files said in earlier runs."""
     wanted = [(commit, change) for commit in history.commits for change in sorted(commit.changes, key=_rank)]
-    blobs = list(dict.fromkeys(change.blob for _, change in wanted if change.blob and _is_read(change)))
     teller = _Teller(
-        texts=dict(zip(blobs, history.git.blobs(blobs) if blobs else (), strict=True)),
+        said=_said(history, wanted, memory or Memory(None)),
         tags=frozenset(history.git.run("for-each-ref", "--format=%(refname:strip=2)", "refs/tags").splitlines()),
         approvals=Approvals(history, [commit for commit, change in wanted if _proposes(change)]),
     )
     return [item for commit, change in wanted for item in teller.tell(commit, change)]
 
 
+def _said(history: History, wanted: Sequence[tuple[Commit, FileChange]], memory: Memory) -> Mapping[str, Any]:
+    """What the file of each change says, by the blob and the file's name."""
+    keys = {f"{_file(change)}:{change.blob}": change for _, change in wanted if change.blob and _is_read(change)}
+    new = [key for key in keys if not memory.holds(key)]
+    contents = history.git.blobs([keys[key].blob or "" for key in new]) if new else ()
+    for key, content in zip(new, contents, strict=True):
+        memory.keep(key, plain_facts(content or b"", _file(keys[key])))
+    return {key: memory.known(key) for key in keys}
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Teller:
     """From a changed file to what happened."""
 
-    texts: Mapping[str, bytes | None]
+    said: Mapping[str, Any]
     tags: frozenset[str]
     approvals: Approvals
 
@@ -110,7 +118,7 @@ class _Teller:
             yield from self._release(commit, change, f"{match['name']}@{match['version']}", match["file"])
         elif match := _DEPLOYMENT_FILE.fullmatch(change.path):
             if match["name"] is not None and match["file"] == ROLLOUT_FILE:
-                yield _rolled_out(commit, match["env"], match["name"], self._text(change), change)
+                yield _rolled_out(commit, match["env"], match["name"], self._facts(change), change)
             elif match["name"] is None and match["file"] == "environment.yaml":
                 yield event(commit, "environment-changed", environment=match["env"], detail=commit.subject)
         elif change.path.startswith("policies/") and change.path != str(PUBLISHED_FILE):
@@ -129,7 +137,7 @@ class _Teller:
             if not change.deleted:
                 yield self.approvals.of(commit, release)
         elif file == REPORT_FILE:
-            yield from _judged(commit, release, self._text(change), change)
+            yield from _judged(commit, release, self._facts(change), change)
         elif file == RETIRED_FILE and change.added:
             reason = commit.trailer(REASON_TRAILER)
             yield event(commit, "retired", release=release, reason=reason, detail=commit.subject)
@@ -140,7 +148,7 @@ class _Teller:
         if not change.added:
             return event(commit, "record-changed", release=release, detail=_done(change))
         tag = tag_name(*release.split("@", 1))
-        said = record_facts(self._text(change) or b"")
+        said = self._facts(change) or {}
         return event(
             commit,
             "published",
@@ -154,19 +162,18 @@ class _Teller:
             detail=commit.subject,
         )
 
-    def _text(self, change: FileChange) -> bytes | None:
-        return self.texts.get(change.blob) if change.blob else None
+    def _facts(self, change: FileChange) -> Any:
+        return self.said.get(f"{_file(change)}:{change.blob}")
 
 
-def _judged(commit: Commit, release: str, content: bytes | None, change: FileChange) -> Iterator[Event]:
-    if content is None:
+def _judged(commit: Commit, release: str, said: Any, change: FileChange) -> Iterator[Event]:
+    if change.deleted:
         yield event(commit, "record-changed", release=release, detail=_done(change))
         return
-    try:
-        facts = report_facts(content, origin=change.path)
-    except InputError as error:
-        yield event(commit, "unreadable", release=release, detail=error.message)
+    if said is None:
+        yield event(commit, "unreadable", release=release, detail=f"{change.path}: not a report")
         return
+    facts = facts_of(said)
     yield from _waived(commit, release, facts)
     failed = [name for name, outcome in facts.checks if outcome in ("failed", "error")]
     partial = ["only some checks were asked for"] if facts.partial else []
@@ -197,20 +204,19 @@ def _waived(commit: Commit, release: str, facts: ReportFacts) -> Iterator[Event]
         )
 
 
-def _rolled_out(commit: Commit, env: str, name: str, content: bytes | None, change: FileChange) -> Event:
-    if content is None or change.deleted:
+def _rolled_out(commit: Commit, env: str, name: str, named: str | None, change: FileChange) -> Event:
+    if change.deleted:
         return event(commit, "taken-down", environment=env, detail=f"{name}: {commit.subject}")
     reason = commit.trailer(REASON_TRAILER)
     for kind, trailer in _WITHDRAWALS:
         if left := commit.trailer(trailer):  # of the two releases, the one whose story ends here
             return event(commit, kind, release=left, environment=env, reason=reason, detail=commit.subject)
-    found = _ANNOTATION.search(content.decode(errors="replace"))
     traced = commit.trailer(RELEASE_TRAILER)
     reverted = traced is None and commit.subject.startswith('Revert "')
     return event(
         commit,
         "promoted" if commit.trailer(PROMOTED_TRAILER) else "reverted" if reverted else "rolled-out",
-        release=found[1] if found else traced,
+        release=named or traced,
         environment=env,
         digest=commit.trailer(DIGEST_TRAILER),
         reason=reason,

@@ -63,18 +63,18 @@ def verify(
     outside a git repository, `GitError`, and `StoreError` with a store.
     """
     asked = Asked(name=name, version=version, env=env, store=store, includes=tuple(includes))
-    return verify_history(read_history(root), asked, remember=remember)
+    history = read_history(root)
+    return verify_history(history, asked, Memory.of(history) if remember else None)
 
 
-def verify_history(history: History, asked: Asked, *, remember: bool = False) -> Verification:
-    """The same of a history that has been read already."""
+def verify_history(history: History, asked: Asked, memory: Memory | None = None) -> Verification:
+    """The same of a history that has been read already; without a memory all is looked at."""
     known = publications(history)
     chosen = [
         item for item in known.values() if asked.name in (None, item.name) and asked.version in (None, item.version)
     ]
     places = [place for place in deployed(history, env=asked.env) if asked.name in (None, place[1])]
-    # a shallow clone's ancestry is cut off: what seems to follow there is not to be remembered
-    memory = Memory.of(history.git) if remember and history.head and not history.shallow else Memory(None)
+    memory = memory or Memory(None)
     ground = Ground(history=history, tags=read_tags(history.git), days=RuleDays(history))
     results = [
         *_coverage(history, len(chosen) + len(places)),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from modelctl.audit.events import Event
     from modelctl.audit.history import History
+    from modelctl.audit.memory import Memory
     from modelctl.audit.origins import Origin
     from modelctl.audit.serving import Serving
     from modelctl.audit.timeline import View
@@ -69,7 +70,7 @@ class Answer:
     "--includes", metavar="COMMIT", multiple=True,
     help="With --verify: a commit noted before, which must still be there.",
 )  # fmt: skip
-@click.option("--fresh", is_flag=True, help="With --verify: do not go by what an earlier run found.")
+@click.option("--fresh", is_flag=True, help="Do not go by what an earlier run in this clone found.")
 @click.option("--json", "json_target", metavar="FILE|-", help="Write what was found as JSON; - is stdout.")
 @click.option("--csv", "csv_target", metavar="FILE|-", help="The same as CSV, for spreadsheets.")
 @click.option("--html", "html_target", metavar="FILE", help="Write one page that needs nothing else.")
@@ -101,32 +102,32 @@ def audit(
     modelctl audit --source org/model --json -
     modelctl audit --verify
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     from modelctl.audit.history import read_history
-    from modelctl.audit.origins import Search, origins
-    from modelctl.audit.serving import commit_at, serving_at
-    from modelctl.audit.timeline import View, events_of
-    from modelctl.audit.verify import Asked, verify_history
-    from modelctl.settings import load_workspace
+    from modelctl.files import find_root
+
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read_history, find_root(Path.cwd()))  # git works while the rest is imported
+        from modelctl.audit.memory import Memory
+        from modelctl.audit.origins import Search, origins
+        from modelctl.audit.serving import commit_at, serving_at
+        from modelctl.audit.timeline import View, events_of
+        from modelctl.settings import load_workspace
 
     search = Search(source=source, base=base, policy=policy, waiver=waiver)
-    _refuse_both(now=now, at=at, search=not search.empty, verified=verified, rest=bucket or fresh or bool(includes))
+    _refuse_both(now=now, at=at, search=not search.empty, verified=verified, rest=bucket or bool(includes))
     name, version = _wanted(release)
     view = View(
         name=name, version=version, env=environment, since=_time("--since", since), until=_time("--until", until)
     )
     moment = _time("--at", at)
     workspace = load_workspace(Path.cwd())
-    history = read_history(workspace.root)
-    everything = events_of(history)
+    history = reading.result()
+    memory = Memory(None) if fresh else Memory.of(history)
+    everything = events_of(history, memory)
     commit = commit_at(history, moment) if moment else history.head if now else None
     serving = serving_at(history, everything, commit, environment) if commit is not None else None
-    asked = Asked(
-        name=name,
-        version=version,
-        env=environment,
-        store=_store(workspace) if bucket else None,
-        includes=includes,
-    )
     answer = Answer(
         history=history,
         everything=everything,
@@ -136,10 +137,22 @@ def audit(
         releases=None
         if search.empty
         else [item for item in origins(history, everything, search) if _is_about(item.release, name, version)],
-        verification=verify_history(history, asked, remember=not fresh) if verified else None,
+        verification=_verification(history, view, memory, _store(workspace) if bucket else None, includes)
+        if verified
+        else None,
     )
+    memory.save(whole=False)
     _deliver(answer, view, json_target, csv_target, html_target)
     return answer.exit_code
+
+
+def _verification(
+    history: History, view: View, memory: Memory, store: ObjectStore | None, includes: tuple[str, ...]
+) -> Verification:
+    from modelctl.audit.verify import Asked, verify_history
+
+    asked = Asked(name=view.name, version=view.version, env=view.env, store=store, includes=includes)
+    return verify_history(history, asked, memory)
 
 
 def _deliver(
@@ -187,7 +200,7 @@ def _refuse_both(*, now: bool, at: str | None, search: bool, verified: bool, res
             remedy="ask one after the other",
         )
     if rest and not verified:
-        raise InputError("--bucket, --includes and --fresh belong to --verify", remedy="add --verify")
+        raise InputError("--bucket and --includes belong to --verify", remedy="add --verify")
 
 
 def _wanted(release: str | None) -> tuple[str | None, str | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from modelctl.audit.serving import Serving
     from modelctl.audit.violation import Verification
 
+MANY = 500
+"""Events from which on each is one plain line: a table of thousands takes longer to lay out than history to read."""
 WIDE = 100
 """Columns of a terminal in which a release's name stays on one line."""
+COLUMNS = ("when", "what", "release", "who", "commit", "on which evidence")
 STYLES = {
     "approved": "green",
     "admitted": "green",
@@ -66,22 +69,30 @@ def print_events(events: Sequence[Event], out: Console) -> None:
     if not events:
         out.print("no events: git history holds nothing that was asked for")
         return
+    if len(events) > MANY:
+        out.file.write("".join(f"{line}\n" for line in _lines(events)))
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("when", "what", "release", "who", "commit", "on which evidence"):
+    for column in COLUMNS:
         whole = column in ("when", "commit") or (column == "release" and out.width >= WIDE)
         table.add_column(column, overflow="fold", no_wrap=whole)
     for event in events:
-        what = event.kind + (f" → {event.environment}" if event.environment else "")
-        table.add_row(
-            moment(event.when),
-            what,
-            event.release or "",
-            event.who.partition(" <")[0],
-            event.commit[:8],
-            evidence(event),
-            style=STYLES.get(event.kind, ""),
-        )
+        table.add_row(*_cells(event), style=STYLES.get(event.kind, ""))
     out.print(table)
+
+
+def _cells(event: Event) -> tuple[str, ...]:
+    what = event.kind + (f" → {event.environment}" if event.environment else "")
+    who = event.who.partition(" <")[0]
+    return moment(event.when), what, event.release or "", who, event.commit[:8], evidence(event)
+
+
+def _lines(events: Sequence[Event]) -> Iterator[str]:
+    rows = [COLUMNS, *(_cells(event) for event in events)]
+    widths = [max(len(row[number]) for row in rows) for number in range(len(COLUMNS) - 1)]
+    for row in rows:
+        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
+        yield "  ".join((*padded, row[-1])).rstrip()
 
 
 def print_serving(found: Sequence[Serving], commit: str, out: Console) -> None:

@@ -47,11 +47,6 @@ WRITTEN = (
 """`model.sig` only where an ECDSA key signs."""
 
 
-def tag_name(name: str, version: str) -> str:
-    """The release's tag in git."""
-    return f"{name}@v{version}"
-
-
 def existing_record(folder: Path, served: Served, release_id: str) -> Record | None:
     """The record that an earlier run left in the release's folder; None when there is none.
 

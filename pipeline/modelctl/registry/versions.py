@@ -1,4 +1,4 @@
-"""Semantic versions in the order of their precedence."""
+"""Semantic versions in the order of their precedence, and the tag that names one in git."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ def version_order(version: str) -> tuple[tuple[int, ...], bool, tuple[tuple[bool
         if part
     )
     return tuple(int(part) for part in core.split(".")), not pre, identifiers
+
+
+def tag_name(name: str, version: str) -> str:
+    """The release's tag in git."""
+    return f"{name}@v{version}"

@@ -58,8 +58,9 @@ class Standing:
 
 def named_in(manifest: str) -> tuple[str, str | None] | None:
     """The release and the tree digest that a Rollout manifest names; None when it names no release with one voice."""
-    releases = set(_RELEASE.findall(manifest))
-    digests = set(_DIGEST.findall(manifest))
+    marks = _marks(manifest)
+    releases = set(_RELEASE.findall(marks))
+    digests = set(_DIGEST.findall(marks))
     return (releases.pop(), digests.pop() if len(digests) == 1 else None) if len(releases) == 1 else None
 
 
@@ -188,7 +189,12 @@ def _within_reach(last: Named, back: Sequence[Named]) -> int:
 
 def is_promoted(manifest: str, release: str) -> bool:
     """Whether a Rollout manifest carries the mark that its release is the stable one."""
-    return _PROMOTED.findall(manifest) == [release]
+    return _PROMOTED.findall(_marks(manifest)) == [release]
+
+
+def _marks(manifest: str) -> str:
+    """The lines that may name something of ours: searching a whole manifest takes ten times as long."""
+    return "\n".join(line for line in manifest.split("\n") if "modelctl.dev/" in line)
 
 
 def _worktrees(git: Git) -> Iterator[Path]:
