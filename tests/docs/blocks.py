@@ -25,6 +25,7 @@ class Block:
     document: str
     number: int
     lines: tuple[str, ...]
+    body: str
     reason: str | None
     """Why it, or what of it, is not run."""
     words: tuple[str, ...]
@@ -44,6 +45,11 @@ class Block:
         return tuple(line for line in self.lines if not self.left_out(line))
 
     @property
+    def script(self) -> tuple[str, ...]:
+        """The block as it stands, unless all of it is left out."""
+        return () if self.reason is not None and not self.words else tuple(self.body.splitlines())
+
+    @property
     def not_run(self) -> tuple[str, ...]:
         """The lines that are left out."""
         return tuple(line for line in self.lines if self.left_out(line))
@@ -58,6 +64,7 @@ def blocks(path: Path) -> Iterator[Block]:
         yield Block(
             document=str(path.relative_to(PROJECT)),
             number=number,
+            body=found["body"],
             lines=tuple(line.strip().removeprefix("$ ") for line in joined.splitlines() if line.strip()),
             reason=found["reason"],
             words=words,
