@@ -49,12 +49,12 @@ from modelctl.registry.recording import (
     commit_record,
     existing_record,
     published_already,
-    tag_name,
     write_record,
 )
 from modelctl.registry.retired import refuse_retired
 from modelctl.registry.store import ObjectStore, StoredObject
 from modelctl.registry.upload import Step, carry_out, plan_upload, sweep_and_check
+from modelctl.registry.versions import tag_name
 from modelctl.settings import Workspace
 
 __all__ = ["Published", "publish", "tag_name"]
