@@ -106,14 +106,7 @@ class CommitFiles:
     def read(self, path: str) -> str | None:
         """See `RuleFiles`."""
         (content,) = self._git.blobs([f"{self.commit}:{self.prefix}{path}"])
-        if content is None:
-            return None
-        if len(content) > MAX_DOCUMENT_BYTES:
-            raise InputError(f"{self.place(path)}: larger than {MAX_DOCUMENT_BYTES} bytes")
-        try:
-            return content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{self.place(path)}: not UTF-8 at byte {error.start}") from error
+        return None if content is None else text_of(content, self.place(path))
 
     def listing(self, folder: str) -> Sequence[str]:
         """See `RuleFiles`."""
@@ -136,3 +129,13 @@ class CommitFiles:
 def rule_files(root: Path, ref: str | None) -> RuleFiles:
     """The working tree at `root`, or the commit that `ref` names. Raises `InputError` for an unknown one."""
     return FolderFiles(root) if ref is None else CommitFiles.at(root, ref)
+
+
+def text_of(content: bytes, place: str) -> str:
+    """A file of git as text, without a byte order mark. Raises `InputError` when it is too large or no UTF-8."""
+    if len(content) > MAX_DOCUMENT_BYTES:
+        raise InputError(f"{place}: larger than {MAX_DOCUMENT_BYTES} bytes")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{place}: not UTF-8 at byte {error.start}") from error

@@ -11,12 +11,11 @@ from functools import cached_property
 from pathlib import Path
 
 from modelctl.admission.policy import LoadedPolicy, load_policy
-from modelctl.admission.policy_files import POLICIES, SETTINGS, built_in_folder
+from modelctl.admission.policy_files import POLICIES, SETTINGS, built_in_folder, text_of
 from modelctl.admission.signers import SIGNERS_FILE, AllowedSigner, repository_signers
 from modelctl.admission.waivers import Waiver, load_waivers
 from modelctl.audit.history import History
-from modelctl.documents import MAX_DOCUMENT_BYTES, parse_yaml, validate
-from modelctl.errors import InputError
+from modelctl.documents import parse_yaml, validate
 from modelctl.settings import Settings
 
 
@@ -40,14 +39,7 @@ class DayFiles:
     def read(self, path: str) -> str | None:
         """See `RuleFiles`."""
         content = self.history.content(self.commit, path)
-        if content is None:
-            return None
-        if len(content) > MAX_DOCUMENT_BYTES:
-            raise InputError(f"{self.place(path)}: larger than {MAX_DOCUMENT_BYTES} bytes")
-        try:
-            return content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{self.place(path)}: not UTF-8 at byte {error.start}") from error
+        return None if content is None else text_of(content, self.place(path))
 
     def listing(self, folder: str) -> Sequence[str]:
         """See `RuleFiles`."""
