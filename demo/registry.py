@@ -97,7 +97,7 @@ def make_key(root: Path) -> None:
     """A signing key of the demo's own, and the file that says who may sign."""
     key = root / ".modelctl" / "signing_key"
     key.parent.mkdir(exist_ok=True)
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "demo", "-f", str(key)], check=True)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-C", "demo", "-f", str(key)], check=True)
     public = key.with_suffix(".pub").read_text(encoding="utf-8").strip()
     write(root / "policies" / "allowed_signers", f"demo@example.org {public}\n")
 

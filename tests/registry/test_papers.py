@@ -18,6 +18,7 @@ from modelctl.registry.store import ObjectStore
 from modelctl.registry.trust import signers_of
 from tests.support.bucket import overwrite
 from tests.support.keys import openssl_key, ssh_key
+from tests.support.progress import Notes
 from tests.support.publication import Proposal
 
 FILES = ("model.sig", "bom.cdx.json")
@@ -55,7 +56,9 @@ class TestEachKindOfKey:
             key = ssh_key(proposal.root / "key2", kind=kind)
         (proposal.root / "modelctl.yaml").write_text("signing: {key: key2}\n")
         allow(proposal, key.with_suffix(".pub"))
-        done = proposal.publish(store)
+        notes = Notes()
+        done = proposal.publish(store, progress=notes)
+        assert any("no model.sig" in line for line in notes.lines) is (kind == "ed25519")
         found = claims(proposal, store)
         assert set(states(found).values()) == {"agrees"}
         assert ("model signature" in states(found)) is (kind == "ecdsa")

@@ -203,7 +203,7 @@ def _store(part: _Part, workspace: Workspace) -> Diagnosis:
 def _signing(part: _Part, workspace: Workspace) -> Diagnosis:
     key = workspace.settings.signing.key
     where = workspace.resolve(key) if key else workspace.state / "signing_key"
-    remedy = f"ssh-keygen -t ed25519 -N '' -f {where} && export MODELCTL_SIGNING_KEY={where}"
+    remedy = f"ssh-keygen -t ecdsa -N '' -f {where} && export MODELCTL_SIGNING_KEY={where}"
     if key is None:
         return part.missing("signing.key is not set", remedy)
     if not where.is_file():

@@ -22,12 +22,12 @@ from modelctl.admission.report import Report
 from modelctl.admission.signers import SIGNERS_FILE, repository_signers
 from modelctl.errors import InputError
 from modelctl.git import Git
-from modelctl.model.release import Metadata, load_release, parse_release_id, release_folder
+from modelctl.model.release import Metadata, ReleaseSpec, load_release, parse_release_id, release_folder
 from modelctl.model.tree import Tree, hash_file
 from modelctl.progress import SILENT, Progress
 from modelctl.registry.bom import bill_of_materials
 from modelctl.registry.capabilities import Capabilities, probe
-from modelctl.registry.card import extract_card
+from modelctl.registry.card import Card, extract_card
 from modelctl.registry.checkpoint import write_checkpoint
 from modelctl.registry.contents import REQUESTS_AT_ONCE, remember_contents
 from modelctl.registry.dvc import dvc_files, ensure_remote, pointer_text
@@ -137,13 +137,7 @@ def publish(
         manifest = _existing_manifest(store, name, version, served)
     card = extract_card(tree)
     if existing is None:
-        envelope = sign(report, tree, signer)
-        papers = Papers(
-            attestation=envelope.to_json().encode(),
-            key_id=signer.key_id,
-            model_signature=sign_model(tree, release_id, model_signer) if model_signer else None,
-            bom=bill_of_materials(report, spec, tree, card, served).encode(),
-        )
+        papers = _papers(report, spec, tree, served, signer, model_signer, card, progress)
     else:
         papers = Papers.of_record(folder, existing)
     if manifest is None:  # those that are there are of an attempt that never became a release
@@ -184,6 +178,28 @@ def _signers(workspace: Workspace) -> tuple[KeySigner, KeySigner | None]:
                 remedy=f"by a reviewed change, add the line: NAME {public_line(item.public)}",
             )
     return signer, model_signer
+
+
+def _papers(
+    report: Report,
+    spec: ReleaseSpec,
+    tree: Tree,
+    served: Served,
+    signer: KeySigner,
+    model_signer: KeySigner | None,
+    card: Card,
+    progress: Progress,
+) -> Papers:
+    if model_signer is None:
+        progress.note(
+            f"no model.sig: model-signing takes ECDSA keys only; {signer.key_id} is none, signing.model_key may be one"
+        )
+    return Papers(
+        attestation=sign(report, tree, signer).to_json().encode(),
+        key_id=signer.key_id,
+        model_signature=sign_model(tree, report.model.release or "", model_signer) if model_signer else None,
+        bom=bill_of_materials(report, spec, tree, card, served).encode(),
+    )
 
 
 def _put(store: ObjectStore, papers: Papers, name: str, version: str) -> tuple[str, ...]:
