@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+import audit
 import deep_scan
 import detection
 import files
@@ -54,6 +55,7 @@ def parts(options: argparse.Namespace, folder: Path) -> Mapping[str, Part]:
         "load": lambda: load.rows(folder),
         "listing": lambda: listing.rows(folder, rounds=rounds),
         "reports": lambda: reports.rows(folder, rounds=rounds),
+        "audit": lambda: audit.rows(folder, rounds=max(1, rounds // 2)),
         "rollout": lambda: rollout.rows(folder, rounds=max(1, rounds // 2)),
         "publish": lambda: publishing.rows(folder, rounds=max(1, rounds // 2), size_mb=2 * size_mb),
         "pull": lambda: pulling.rows(folder, rounds=rounds, size_mb=2 * size_mb),
@@ -92,7 +94,7 @@ def main() -> int:
             peers.install()
         if "quantization" in chosen and not quantization.ready():
             raise SystemExit("bench: quantization needs make setup; --without quantization leaves it out")
-        if "publish" in chosen and not publishing.ready():
+        if {"publish", "pull"} & set(chosen) and not publishing.ready():
             publishing.install()
         if "load" in chosen and not load.ready():
             raise SystemExit("bench: load needs the CPU engine of make setup; --without load leaves it out")
