@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from modelctl.errors import InputError
-from modelctl.rollout.canary import notes, shares, strategy
+from modelctl.rollout.canary import notes, require_possible, shares, strategy
 from tests.support.rollouts import an_environment
 
 
@@ -40,6 +40,32 @@ def test_ten_percent_needs_nine_replicas_and_one_spare() -> None:
     enough = an_environment(replicas=9)
     assert shares(enough, 1)[0].percent == 10
     assert notes(enough, shares(enough, 1), 1) == ()
+
+
+@pytest.mark.parametrize(
+    ("replicas", "spare", "given", "weights"), [(3, 0, "33.3", [34, 67]), (3, 1, "25", [25, 50, 75])]
+)
+def test_a_share_that_pods_cannot_give_is_refused_with_those_that_they_can(
+    replicas: int, spare: int, given: str, weights: list[int]
+) -> None:
+    environment = an_environment(replicas=replicas, gpu__spare=spare, canary__weights=[10, 50])
+    with pytest.raises(InputError) as caught:
+        require_possible(environment, shares(environment, 1), 1)
+    assert f"asks for 10 %, and {replicas} replicas" in caught.value.message
+    assert f"{given} % of the traffic" in caught.value.message
+    remedy = caught.value.remedy or ""
+    assert f"some of {', '.join(map(str, weights))}; or {10 - spare} replicas; or a router" in remedy
+    possible = an_environment(replicas=replicas, gpu__spare=spare, canary__weights=weights)
+    found = shares(possible, 1)
+    require_possible(possible, found, 1)
+    assert [round(share.percent) for share in found] == [
+        round(100 * n / (replicas + spare)) for n in range(1, len(weights) + 1)
+    ]
+
+
+def test_a_share_within_rounding_is_let_through() -> None:
+    for environment in (an_environment(), an_environment(replicas=4, canary__weights=[10, 50])):
+        require_possible(environment, shares(environment, 1), 1)
 
 
 def test_no_spare_gpu_costs_capacity_and_says_so() -> None:

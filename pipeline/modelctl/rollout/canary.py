@@ -18,6 +18,9 @@ from modelctl.rollout.environment import Environment
 from modelctl.rollout.manifest import Json, Manifest
 from modelctl.rollout.routes import traffic_routing
 
+TWICE = 2
+"""So many times the asked share is no rounding any more: the step is refused."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
@@ -63,6 +66,26 @@ def shares(environment: Environment, gpus_per_replica: int) -> tuple[Share, ...]
     return tuple(_by_replicas(weight, environment.replicas, surge) for weight in environment.canary.weights)
 
 
+def require_possible(environment: Environment, given: Sequence[Share], gpus_per_replica: int) -> None:
+    """Raise `InputError` where a step would take more than twice the traffic that was asked for.
+
+    The error says which weights the pods can give, and what would make the asked ones possible.
+    """
+    wrong = next((share for share in given if share.percent > TWICE * share.weight), None)
+    if wrong is None:
+        return
+    surge = surge_replicas(environment, gpus_per_replica)
+    whole = environment.replicas + surge
+    possible = sorted({min(99, math.ceil(100 * pods / whole)) for pods in range(1, whole)})
+    shown = ", ".join(map(str, possible[:6]))
+    raise InputError(
+        f"environment.yaml: canary.weights asks for {wrong.weight} %, and {environment.replicas} replicas"
+        f"{' and one more' if surge else ''} can't give it: the canary would take {wrong.percent:.3g} % of the traffic",
+        remedy=f"set canary.weights to some of {shown}; or {_replicas_for(wrong.weight, surge)} replicas; or a router "
+        "(router.kind), which gives any share",
+    )
+
+
 def surge_replicas(environment: Environment, gpus_per_replica: int) -> int:
     """Replicas that fit beside the running ones: 1 when there are spare GPUs for one, else 0."""
     return 1 if environment.gpu.spare >= max(1, gpus_per_replica) else 0
@@ -74,7 +97,7 @@ def notes(environment: Environment, given: Sequence[Share], gpus_per_replica: in
     first = given[0]
     if first.percent > first.weight * 1.2:
         surge = surge_replicas(environment, gpus_per_replica)
-        wanted = math.ceil(100 / first.weight) - surge
+        wanted = _replicas_for(first.weight, surge)
         found.append(
             f"the first step takes {first.percent:.3g} % of the traffic instead of {first.weight} %: without a router "
             f"the number of pods decides; {wanted} replicas or a router (router.kind) would give {first.weight} %"
@@ -117,6 +140,10 @@ def strategy(environment: Environment, name: str, gpus_per_replica: int) -> Mani
             "steps": steps,
         }
     }
+
+
+def _replicas_for(weight: int, surge: int) -> int:
+    return math.ceil(100 / weight) - surge
 
 
 def _by_replicas(weight: int, replicas: int, surge: int) -> Share:

@@ -66,6 +66,7 @@ def render(
     header = _HEADER.format(release=release.id)
     gpus = flags.gpus_per_replica(serving, environment)
     shares = canary.shares(environment, gpus)
+    canary.require_possible(environment, shares, gpus)
     return Rendered(
         files={file: header + dump(documents) for file, documents in manifests.items()},
         shares=shares,
