@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.support.http_server import QuietHandler, served
 
 Answer = tuple[int, str, bytes]
 """Status, content type, body."""
@@ -29,9 +29,7 @@ def broken_s3(answer: Callable[[str, str, dict[str, str]], Answer | None]) -> It
     """The server, on a port of its own, for the time of a `with` block."""
     state = BrokenS3(answer=answer)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(QuietHandler):
         def handle_one(self) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
             self.rfile.read(int(headers.get("content-length", 0)))
@@ -50,13 +48,5 @@ def broken_s3(answer: Callable[[str, str, dict[str, str]], Answer | None]) -> It
 
         do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = handle_one  # noqa: N815 - names that http.server calls
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of http.server
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        state.url = f"http://127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        try:
-            yield state
-        finally:
-            server.shutdown()
+    with served(Handler) as state.url:
+        yield state

@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
+
+from tests.support.http_server import QuietHandler, served
 
 ANSWERS = {
     "slow-down": (503, b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"),
@@ -56,9 +57,7 @@ def s3_proxy(
     lock = threading.Lock()
     address = urlsplit(backend).netloc
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(QuietHandler):
         def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             with lock:
@@ -108,13 +107,5 @@ def s3_proxy(
             if cut is not None:
                 self.close_connection = True
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of http.server
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        state.url = f"http://127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        try:
-            yield state
-        finally:
-            server.shutdown()
+    with served(Handler) as state.url:
+        yield state
