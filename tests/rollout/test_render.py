@@ -10,7 +10,7 @@ import pytest
 
 from modelctl.errors import InputError
 from modelctl.rollout.render import FILES, render
-from tests.support.rollouts import a_release, a_serving, an_environment
+from tests.support.rollouts import a_release, a_serving, an_environment, documents
 
 GATEWAY = {
     "kind": "gateway-api",
@@ -69,6 +69,18 @@ def test_a_folder_is_as_reviewed(kind: str, golden: Callable[[str, str], None]) 
     assert set(files) <= set(FILES)
     for name, text in files.items():
         golden(f"rollout/{kind}/{name}", text)
+
+
+def test_what_pods_need_is_synced_before_them() -> None:
+    wave = "argocd.argoproj.io/sync-wave"
+    early, late = set(), set()
+    for kind in KINDS:
+        for text in rendered(kind).values():
+            for document in documents(text):
+                annotations = document.get("metadata", {}).get("annotations") or {}
+                (early if annotations.get(wave) == "-1" else late).add(document["kind"])
+    assert early == {"AnalysisTemplate", "VirtualService", "ModelValidation", "ConfigMap"}
+    assert {"Rollout", "ScaledObject", "Service"} <= late
 
 
 def test_equal_input_gives_equal_bytes() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from modelctl.rollout.environment import Environment
+from modelctl.rollout.labels import BEFORE_PODS
 from modelctl.rollout.manifest import HASH_LABEL, Json, Manifest, series_label
 
 KNOWN = "len(result) > 0 && !isNaN(result[0])"
@@ -98,7 +99,7 @@ def template(environment: Environment, name: str) -> Manifest:
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "AnalysisTemplate",
-        "metadata": {"name": f"{name}-canary", "namespace": environment.namespace},
+        "metadata": {"name": f"{name}-canary", "namespace": environment.namespace, "annotations": BEFORE_PODS},
         "spec": {"args": [{"name": "canary-hash"}, {"name": "stable-hash"}], "metrics": metrics},
     }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from modelctl.rollout.environment import Environment
-from modelctl.rollout.labels import labels
+from modelctl.rollout.labels import BEFORE_PODS, labels
 from modelctl.rollout.manifest import Json, Manifest
 
 GATEWAY_PLUGIN = "argoproj-labs/gatewayAPI"
@@ -72,7 +72,7 @@ def _virtual_service(environment: Environment, name: str) -> Manifest:
     return {
         "apiVersion": "networking.istio.io/v1",
         "kind": "VirtualService",
-        "metadata": _metadata(environment, name),
+        "metadata": {**_metadata(environment, name), "annotations": BEFORE_PODS},
         "spec": {
             "hosts": environment.router.hostnames,
             **({"gateways": gateways} if gateways else {}),

@@ -15,7 +15,7 @@ from modelctl.errors import InputError
 from modelctl.rollout.beside import ModelValidation
 from modelctl.rollout.environment import Environment
 from modelctl.rollout.flags import weights_path
-from modelctl.rollout.labels import labels
+from modelctl.rollout.labels import BEFORE_PODS, labels
 from modelctl.rollout.manifest import Json, Manifest, ServedRelease
 
 LABEL = "validation.ml.sigstore.dev/ml"
@@ -43,7 +43,7 @@ def model_validation(environment: Environment, release: ServedRelease, name: str
     resource: Manifest = {
         "apiVersion": "ml.sigstore.dev/v1alpha1",
         "kind": "ModelValidation",
-        "metadata": {"name": name, **metadata},
+        "metadata": {"name": name, **metadata, "annotations": BEFORE_PODS},
         "spec": {
             "config": _config(wanted),
             "model": {"path": weights_path(release), "signaturePath": f"{FOLDER}/{SIGNATURE}"},
@@ -52,7 +52,7 @@ def model_validation(environment: Environment, release: ServedRelease, name: str
     signature: Manifest = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": _config_map(release, name), **metadata, "annotations": KEPT},
+        "metadata": {"name": _config_map(release, name), **metadata, "annotations": {**BEFORE_PODS, **KEPT}},
         "data": {SIGNATURE: _signature(release)},
     }
     return (resource, signature)
