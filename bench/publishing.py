@@ -49,7 +49,7 @@ def install() -> None:
     pip = [str(AWS / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *PACKAGES]
     if subprocess.run(pip, check=False).returncode:
         raise SystemExit(
-            "bench: the AWS client could not be installed; bench/measure.py --without publish leaves it out"
+            "bench: the AWS client could not be installed; bench/measure.py --without publish pull leaves it out"
         )
 
 
