@@ -37,11 +37,6 @@ class Search:
     waiver: str | None = None
     """A name, or the file's path."""
 
-    @property
-    def empty(self) -> bool:
-        """Whether nothing is asked."""
-        return (self.source, self.base, self.policy, self.waiver) == (None, None, None, None)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:

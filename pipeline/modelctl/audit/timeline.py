@@ -86,7 +86,11 @@ def timeline(
 
 def events_of(history: History, memory: Memory | None = None) -> list[Event]:
     """Every event of a history that has been read already; `memory` has what files said in earlier runs."""
-    wanted = [(commit, change) for commit in history.commits for change in sorted(commit.changes, key=_rank)]
+    wanted = [
+        (commit, change)
+        for commit in history.commits
+        for change in (sorted(commit.changes, key=_rank) if len(commit.changes) > 1 else commit.changes)
+    ]
     teller = _Teller(
         said=_said(history, wanted, memory or Memory(None)),
         tags=frozenset(history.git.run("for-each-ref", "--format=%(refname:strip=2)", "refs/tags").splitlines()),

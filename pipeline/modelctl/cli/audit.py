@@ -102,41 +102,40 @@ def audit(
     modelctl audit --source org/model --json -
     modelctl audit --verify
     """
+    import gc
     from concurrent.futures import ThreadPoolExecutor
 
     from modelctl.audit.history import read_history
     from modelctl.files import find_root
 
-    with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(read_history, find_root(Path.cwd()))  # git works while the rest is imported
-        from modelctl.audit.memory import Memory
-        from modelctl.audit.origins import Search, origins
-        from modelctl.audit.serving import commit_at, serving_at
-        from modelctl.audit.timeline import View, events_of
-        from modelctl.settings import load_workspace
+    search = {"source": source, "base": base, "policy": policy, "waiver": waiver}
+    searched = any(word is not None for word in search.values())
+    _refuse_both(now=now, at=at, search=searched, verified=verified, rest=bucket or bool(includes))
+    gc.disable()  # all that is read is kept: to look for garbage meanwhile takes a tenth of the time for nothing
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(read_history, find_root(Path.cwd()))  # git works while the rest is imported
+            from modelctl.audit.memory import Memory
+            from modelctl.audit.timeline import View, events_of
+            from modelctl.settings import load_workspace
 
-    search = Search(source=source, base=base, policy=policy, waiver=waiver)
-    _refuse_both(now=now, at=at, search=not search.empty, verified=verified, rest=bucket or bool(includes))
-    name, version = _wanted(release)
-    view = View(
-        name=name, version=version, env=environment, since=_time("--since", since), until=_time("--until", until)
-    )
-    moment = _time("--at", at)
-    workspace = load_workspace(Path.cwd())
-    history = reading.result()
-    memory = Memory(None) if fresh else Memory.of(history)
-    everything = events_of(history, memory)
-    commit = commit_at(history, moment) if moment else history.head if now else None
-    serving = serving_at(history, everything, commit, environment) if commit is not None else None
+        name, version = _wanted(release)
+        moment, begin, end = _time("--at", at), _time("--since", since), _time("--until", until)
+        view = View(name=name, version=version, env=environment, since=begin, until=end)
+        workspace = load_workspace(Path.cwd())
+        history = reading.result()
+        memory = Memory(None) if fresh else Memory.of(history)
+        everything = events_of(history, memory)
+    finally:
+        gc.enable()
+    commit, serving = _serving(history, everything, view, moment) if now or moment else (None, None)
     answer = Answer(
         history=history,
         everything=everything,
         events=view.of(everything),
         commit=commit,
-        serving=None if serving is None else [item for item in serving if _is_about(item.release, name, version)],
-        releases=None
-        if search.empty
-        else [item for item in origins(history, everything, search) if _is_about(item.release, name, version)],
+        serving=serving,
+        releases=_releases(history, everything, view, search) if searched else None,
         verification=_verification(history, view, memory, _store(workspace) if bucket else None, includes)
         if verified
         else None,
@@ -144,6 +143,23 @@ def audit(
     memory.save(whole=False)
     _deliver(answer, view, json_target, csv_target, html_target)
     return answer.exit_code
+
+
+def _serving(
+    history: History, everything: list[Event], view: View, moment: datetime.datetime | None
+) -> tuple[str, list[Serving]]:
+    """What was served at a moment, or is now, and the commit that says it."""
+    from modelctl.audit.serving import commit_at, serving_at
+
+    commit = commit_at(history, moment) if moment else history.head
+    found = serving_at(history, everything, commit, view.env) if commit else []
+    return commit, [item for item in found if _is_about(item.release, view)]
+
+
+def _releases(history: History, everything: list[Event], view: View, search: Mapping[str, str | None]) -> list[Origin]:
+    from modelctl.audit.origins import Search, origins
+
+    return [item for item in origins(history, everything, Search(**search)) if _is_about(item.release, view)]
 
 
 def _verification(
@@ -211,9 +227,9 @@ def _wanted(release: str | None) -> tuple[str | None, str | None]:
     return parse_release_id(release)
 
 
-def _is_about(release: str, name: str | None, version: str | None) -> bool:
-    found, _, number = release.partition("@")
-    return name in (None, found) and version in (None, number)
+def _is_about(release: str, view: View) -> bool:
+    name, _, version = release.partition("@")
+    return view.name in (None, name) and view.version in (None, version)
 
 
 def _time(option: str, text: str | None) -> datetime.datetime | None:
