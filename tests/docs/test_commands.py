@@ -24,6 +24,7 @@ from tests.support.s3_servers import ACCESS_KEY, SECRET_KEY
 
 BLOCKS = [block for path in documents() if path.name != "tutorial.md" for block in blocks(path)]
 SUBSTITUTIONS = (
+    ("--upstream ORG/NAME@COMMIT", "--upstream org/model@{commit} --check integrity"),  # the others see the same again
     ("ORG/NAME@COMMIT", "org/model@{commit}"),
     ("org/model ", "org/model@{commit} "),
     ("org/name@COMMIT", "org/model@{commit}"),
