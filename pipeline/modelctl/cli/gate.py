@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from modelctl.cli.report_files import REPORT_OPTIONS, ReportFiles
 
+if TYPE_CHECKING:
+    from modelctl.settings import Workspace
+
 
 @click.command(epilog="Exit codes: 0 admitted, 1 refused, 2 usage, 3 could not decide.")
-@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("folders", metavar="DIR|s3://...", nargs=-1, required=True)
 @click.option("--release", metavar="NAME@VERSION|FILE", help="The release that the evidence must be of.")
 @click.option("--policy", metavar="NAME|FILE", help="Judge by this policy instead of the default one.")
 @click.option("--policy-ref", metavar="REF", help="Read policy, waivers and signers from this commit (origin/main).")
@@ -19,7 +23,7 @@ from modelctl.cli.report_files import REPORT_OPTIONS, ReportFiles
 )
 @REPORT_OPTIONS
 def gate(
-    folders: tuple[Path, ...],
+    folders: tuple[str, ...],
     release: str | None,
     policy: str | None,
     policy_ref: str | None,
@@ -28,12 +32,13 @@ def gate(
 ) -> int:
     """Merge the evidence folders of several runners and decide.
 
-    Each DIR is what `modelctl admit … --evidence-dir DIR` wrote. Evidence that is of another release, other bytes or
-    another policy, too old, incomplete, changed, weaker than the policy asks or without a signature that it demands is
-    refused, with the reason.
+    Each DIR is what `modelctl admit … --evidence-dir DIR` wrote; a prefix of the object store is fetched first.
+    Evidence that is of another release, other bytes or another policy, too old, incomplete, changed, weaker than the
+    policy asks or without a signature that it demands is refused, with the reason.
 
     \b
     modelctl gate cpu gpu --release registry/NAME/1.0.0/release.yaml --policy-ref origin/main
+    modelctl gate cpu s3://evidence/run-7/gpu --release NAME@1.0.0
     """
     from modelctl.admission.gate import GateRequest, keep
     from modelctl.admission.gate import gate as run
@@ -41,9 +46,10 @@ def gate(
     from modelctl.cli.output import console
     from modelctl.settings import load_workspace
 
+    workspace = load_workspace(Path.cwd())
     request = GateRequest(
-        folders=folders,
-        workspace=load_workspace(Path.cwd()),
+        folders=tuple(_at_hand(folder, workspace) for folder in folders),
+        workspace=workspace,
         release=release,
         policy=policy,
         policy_ref=policy_ref,
@@ -51,6 +57,20 @@ def gate(
     gated = run(request)
     if evidence_dir is not None:
         keep(gated, evidence_dir)
-    report_files.write(gated.report)
+    report_files.write(gated.report, [item.folder for item in gated.evidence])
     print_report(gated.report, console(stderr=report_files.on_stdout))
     return gated.report.exit_code
+
+
+def _at_hand(place: str, workspace: Workspace) -> Path:
+    """A folder of this disk: the one that is named, or what lies at an S3 prefix."""
+    from modelctl.admission.evidence_store import fetch_evidence, is_remote
+    from modelctl.cli.main import say
+    from modelctl.model.s3_client import S3Client
+
+    if not is_remote(place):
+        return Path(place)
+    client = S3Client.open(workspace.settings.store, state=workspace.state)
+    folder = fetch_evidence(place, client, workspace.make_state() / "store")
+    say(f"{place} is read from {folder}")
+    return folder
