@@ -21,13 +21,13 @@ def attestation_lines(signed: Signed | None) -> Iterator[str]:
     if signed is None:
         yield "\nno attestation was verified, so nothing was proven by one"
         return
-    report = signed.statement.report
+    report, served = signed.statement.report, signed.statement.served
     place = f", {report.policy.place}" if report.policy.place else ""
     rows = [
         ("signed by", f"{', '.join(signed.principals)} ({signed.kind} {signed.statement.key_id})"),
         ("said at", f"{report.created_at}, by the signed report itself: no third party vouches for the time"),
         ("release", f"{report.model.release}, made of {report.model.source}"),
-        ("files", f"{len(signed.statement.served.files):,}, each by its sha256; together {signed.statement.served.digest}"),
+        ("files", f"{len(served.files):,}, each by its sha256; together {served.digest}"),
         ("policy", f"{report.policy.name} {report.policy.digest}{place}"),
         ("made with", f"modelctl {report.modelctl_version}"),
     ]  # fmt: skip
