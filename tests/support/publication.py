@@ -25,8 +25,9 @@ from modelctl.registry import recording
 from modelctl.registry.publish import Published, publish
 from modelctl.registry.store import ObjectStore, StoredObject
 from modelctl.settings import Workspace, load_workspace
+from tests.support.evidence import checked
 from tests.support.keys import ssh_key
-from tests.support.reports import a_check, a_report
+from tests.support.reports import a_report
 from tests.support.repos import git_repository
 
 PROJECT = Path(__file__).parents[2]
@@ -83,7 +84,7 @@ class Proposal:
     def admit(self, *, policy_digest: str = POLICY.digest) -> None:
         """Write the report that an admission of the model folder would leave."""
         digest = self.tree().digest
-        checks = [a_check(check_id) for check_id in CHECK_IDS]
+        checks = [checked(check_id, POLICY) for check_id in CHECK_IDS]
         report = a_report(*checks, release=self.id, served_digest=digest, policy_digest=policy_digest)
         judged = hash_file(self.folder / "release.yaml")
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
