@@ -17,19 +17,14 @@ from modelctl.rollout.evidence import Evidence
 from modelctl.rollout.flags import PORT, engine_arguments, gpus_per_replica, weights_path
 from modelctl.rollout.labels import labels
 from modelctl.rollout.manifest import NAME_LABEL, Json, Manifest, ServedRelease
+from modelctl.rollout.privileges import container_security, pod_security
 
 PRE_STOP_S = 15
 """Time for endpoints and gateways to forget a pod before its engine stops to listen."""
-USER_ID = 10001
 SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod, not a folder here
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the same
 _PROBE_PERIOD_S = 10
 _KEEP_REVISIONS = 5
-_SECURITY: Manifest = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "readOnlyRootFilesystem": True,
-}
 
 
 def rollout(
@@ -90,13 +85,7 @@ def _pod(
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER_ID,
-            "runAsGroup": USER_ID,
-            "fsGroup": USER_ID,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": pod_security(),
         "terminationGracePeriodSeconds": PRE_STOP_S + environment.engine.shutdown_timeout_s + 30,
         **placement,
         "topologySpreadConstraints": [
@@ -141,7 +130,7 @@ def _puller(release: ServedRelease, environment: Environment) -> Manifest:
         "command": [_fill(word, words) for word in command],
         "env": variables,
         "resources": _resources({"cpu": "2", "memory": "2Gi"}),
-        "securityContext": _SECURITY,
+        "securityContext": container_security(),
         "volumeMounts": [*mounts, {"name": "scratch", "mountPath": SCRATCH}],
     }
 
@@ -191,7 +180,7 @@ def _engine(
         # /health answers 503 for a dead engine and 200 for a hung one: the canary's stall measurement is for that.
         "livenessProbe": _probe(6),
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_S}}},
-        "securityContext": _SECURITY,
+        "securityContext": container_security(),
         "volumeMounts": mounts,
     }
 

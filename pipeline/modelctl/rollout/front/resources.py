@@ -19,13 +19,13 @@ from modelctl.rollout.environment import Environment
 from modelctl.rollout.labels import labels
 from modelctl.rollout.manifest import NAME_LABEL, Json, Manifest, ServedRelease
 from modelctl.rollout.network_policy import front_namespace, front_policy
+from modelctl.rollout.privileges import container_security, pod_security
 from modelctl.rollout.signatures import KEPT
 
 PORT = 4000
 CONFIG, KEYS, SCRATCH = "/etc/gateway", "/etc/gateway-keys", "/tmp"  # noqa: S108 - of the pod
 FALLBACK = "fallback"
 RULES = ("gateway_hooks.py", "request_rules.py")
-USER_ID = 10001
 NOTE = (
     "the gateway counts a client's requests in each of its pods by itself: all of them together let through as many "
     "times more"
@@ -157,13 +157,7 @@ def _deployment(wanted: Front, environment: Environment, name: str, config_map: 
                 "spec": {
                     "automountServiceAccountToken": False,
                     "enableServiceLinks": False,
-                    "securityContext": {
-                        "runAsNonRoot": True,
-                        "runAsUser": USER_ID,
-                        "runAsGroup": USER_ID,
-                        "fsGroup": USER_ID,
-                        "seccompProfile": {"type": "RuntimeDefault"},
-                    },
+                    "securityContext": pod_security(),
                     "terminationGracePeriodSeconds": wanted.timeout_s + 30,
                     "topologySpreadConstraints": [
                         {
@@ -211,11 +205,7 @@ def _container(wanted: Front) -> Manifest:
         "readinessProbe": _probe(2),
         "livenessProbe": _probe(6),
         "lifecycle": {"preStop": {"sleep": {"seconds": 15}}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": container_security(),
         "volumeMounts": [
             {"name": "config", "mountPath": CONFIG, "readOnly": True},
             {"name": "keys", "mountPath": KEYS, "readOnly": True},
