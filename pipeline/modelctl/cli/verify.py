@@ -75,9 +75,10 @@ def _tell(outcome: Outcome) -> None:
     text, colour = words[outcome.exit_code]
     click.secho(f"{outcome.release}: {text}", fg=colour, bold=True)
     click.echo(f"served tree  {outcome.digest}\n")
+    width = max((len(claim.what) for claim in outcome.claims), default=0)
     for claim in outcome.claims:
         mark, colour = _MARKS[claim.state]
-        click.echo(click.style(f"{mark} {claim.what:<26}", fg=colour) + claim.detail)
+        click.echo(click.style(f"{mark} {claim.what:<{width}}  ", fg=colour) + claim.detail)
         if claim.state != "agrees" and claim.remedy:
             click.echo(click.style(f"  next: {claim.remedy}", dim=True))
     for line in outcome.differences:
