@@ -39,8 +39,7 @@ def help_text(names: tuple[str, ...]) -> str:
         settings = {"help_option_names": ["-h", "--help"]}
         context: click.Context = cli.context_class(cli, info_name="modelctl", **settings)  # type: ignore[arg-type]
         for name in names:
-            assert isinstance(command, click.Group)  # noqa: S101 - only groups have names below them
-            found = command.get_command(context, name)
+            found = command.get_command(context, name) if isinstance(command, click.Group) else None
             if found is None:
                 raise SystemExit(f"no command {name}")
             command = found
