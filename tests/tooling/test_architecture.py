@@ -31,7 +31,7 @@ LAYERS = (
     {"admission"},
     {"registry"},
     {"rollout"},
-    {"audit"},
+    {"audit", "repository"},
     {"api", "cli", "__main__"},
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}

@@ -25,7 +25,7 @@ PEM = ".pem"
 NAMESPACE = "modelctl"
 _KEY_TYPE = re.compile(r"^(ssh-|ecdsa-|sk-)[\w@.-]+$")
 _FIELD = re.compile(r'(?:[^\s"]|"[^"]*")+')
-_SIGNING_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521")
+SIGNING_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521")
 _PEM_KEY = re.compile(r"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.DOTALL)
 
 
@@ -117,7 +117,7 @@ def _signer(line: str, *, origin: str) -> AllowedSigner | None:
         raise InputError(f"{origin}: wanted 'PRINCIPALS KEYTYPE KEY'", remedy="see ssh-keygen(1), ALLOWED SIGNERS")
     if options and not _applies(options, origin=origin):
         return None
-    if rest[0] not in _SIGNING_TYPES:
+    if rest[0] not in SIGNING_TYPES:
         return None
     try:
         loaded = load_ssh_public_key(f"{rest[0]} {rest[1]}".encode())

@@ -38,6 +38,8 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
+    "init": Entry("init", "init", "Lay down a registry repository for a team."),
+    "new": Entry("new", "new", "Write a release file with what can be read of a model."),
     "admit": Entry("admit", "admit", "Run the admission checks on a model and decide."),
     "quantize": Entry("quantize", "quantize", "Make a quantised model of any source, without judging it."),
     "evaluate": Entry("evaluate", "evaluate", "Does a model answer as well as another? Paired, on the same questions."),

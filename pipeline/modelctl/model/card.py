@@ -37,7 +37,11 @@ def read_card(tree: Tree) -> tuple[dict[object, object], str]:
     if not any(entry.path == CARD for entry in tree.files):
         return {}, ""
     with tree.location(CARD).open("rb") as stream:
-        content = stream.read(MAX_DOCUMENT_BYTES)
+        return parse_card(stream.read(MAX_DOCUMENT_BYTES))
+
+
+def parse_card(content: bytes) -> tuple[dict[object, object], str]:
+    """The same of a card's bytes, of which no more than the first 1 MiB are given. Raises `InputError`."""
     try:
         text = content.decode("utf-8", errors="strict" if len(content) < MAX_DOCUMENT_BYTES else "ignore")
     except UnicodeDecodeError as error:

@@ -54,6 +54,11 @@ def extract_card(tree: Tree) -> Card:
         matter, body = read_card(tree)
     except (InputError, OSError) as error:
         return Card(problem=_text(str(error)))
+    return card_of(matter, body)
+
+
+def card_of(matter: Mapping[object, object], body: str) -> Card:
+    """The extract of a card's front matter and text."""
     heading = _HEADING.search(_FENCE.sub("", body))
     title = _text(heading[1]) if heading else None
     return Card(
