@@ -10,12 +10,12 @@ from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
 
 from modelctl.rollout.manifest import DIGEST_ANNOTATION, RELEASE_ANNOTATION
-from modelctl.rollout.published import PUBLISHED_FILE, with_release
+from modelctl.rollout.published import with_release
 from modelctl.rollout.render import render
-from tests.support.rollouts import DIGEST, PROJECT, a_release, a_serving, an_environment, documents
+from tests.support.rollouts import DIGEST, NOTHING_PUBLISHED, PROJECT, a_release, a_serving, an_environment, documents
 
 POLICY, BINDING = documents((PROJECT / "policies" / "cluster" / "policy.yaml").read_text(encoding="utf-8"))
-EMPTY = (PROJECT / PUBLISHED_FILE).read_text(encoding="utf-8")
+EMPTY = NOTHING_PUBLISHED
 NAMES = dict.fromkeys(("object", "params", "variables"), cel.Type.DYN)
 ENV = cel.NewEnv(variables=NAMES, extensions=[ext_strings.ExtStrings(), ext_optional.ExtOptional()])
 

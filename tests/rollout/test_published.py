@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from modelctl.errors import InputError
-from modelctl.rollout.published import PUBLISHED_FILE, parse_published, with_release
-from tests.support.rollouts import DIGEST, PROJECT, a_release
+from modelctl.rollout.published import parse_published, with_release
+from tests.support.rollouts import DIGEST, NOTHING_PUBLISHED, a_release
 
-EMPTY = (PROJECT / PUBLISHED_FILE).read_text(encoding="utf-8")
+EMPTY = NOTHING_PUBLISHED
 
 
 def test_a_release_is_added_once_and_others_stay() -> None:

@@ -36,7 +36,7 @@ from tests.support.evidence import checked
 from tests.support.keys import ssh_key
 from tests.support.reports import DIGEST, a_report
 from tests.support.repos import git_repository
-from tests.support.rollouts import IMAGE, PROJECT, environment_values
+from tests.support.rollouts import IMAGE, NOTHING_PUBLISHED, environment_values
 
 RELEASE_FILE = """\
 apiVersion: modelctl.dev/v1
@@ -163,7 +163,7 @@ def a_registry(root: Path, *, signers: bool = True) -> Registry:
     ssh_key(root / "key")
     published = root / PUBLISHED_FILE
     published.parent.mkdir(parents=True)
-    published.write_text((PROJECT / PUBLISHED_FILE).read_text(encoding="utf-8"), encoding="utf-8")
+    published.write_text(NOTHING_PUBLISHED, encoding="utf-8")
     (root / "policies" / "demo.yaml").write_text(POLICY, encoding="utf-8")
     if signers:
         public = (root / "key.pub").read_text(encoding="utf-8")

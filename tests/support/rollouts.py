@@ -9,10 +9,14 @@ from typing import Any
 
 from modelctl.documents import parse_yaml, validate
 from modelctl.model.release import Gpu, Serving
+from modelctl.repository.contents import edited
 from modelctl.rollout.environment import Environment
 from modelctl.rollout.manifest import ServedRelease
+from modelctl.rollout.published import PUBLISHED_FILE
 
 PROJECT = Path(__file__).parents[2]
+NOTHING_PUBLISHED = edited((PROJECT / PUBLISHED_FILE).read_text(encoding="utf-8"), {"data": {}})
+"""The cluster's list as a new repository has it."""
 CRDS = PROJECT.parent / "shared" / "crds"
 """The official schemas of Argo and the Prometheus operator, where they lie beside the project."""
 DIGEST = "sha256:" + "5e" * 32
