@@ -96,7 +96,9 @@ def scene(folder: Path, s3: dict[str, str]) -> Iterator[Scene]:
     }.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
-    shutil.copytree(PROJECT / "gitops" / "environments" / "demo", root / "gitops" / "environments" / "prod")
+    environment = root / "gitops" / "environments" / "prod"
+    environment.mkdir(parents=True)
+    shutil.copyfile(PROJECT / "gitops" / "environments" / "demo" / "environment.yaml", environment / "environment.yaml")
     (root / ".modelctl").mkdir()
     key = ssh_key(root / ".modelctl" / "key", kind="ecdsa")
     public = key.with_name("key.pub").read_text(encoding="utf-8")
