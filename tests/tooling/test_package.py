@@ -73,7 +73,7 @@ def test_with_its_core_alone_every_command_tells_its_help_and_which_extra_it_lac
     (wheel,) = built.glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
     python = tmp_path / "env" / "bin" / "python"
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)]
+    install = [python, "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check", str(wheel)]
     subprocess.run(install, check=True, capture_output=True)
     program = "from modelctl.__main__ import main; import sys; sys.argv = ['modelctl', *sys.argv[1:]]; main()"
 
