@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -70,26 +69,19 @@ def test_the_history_agrees_with_itself(dossier: Dossier, tmp_path: Path) -> Non
         pytest.skip("this copy of the repository has no history")
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "--quiet", str(ROOT), str(clone))
-    shutil.copytree(ROOT / "registry", clone / "registry", dirs_exist_ok=True)
+    proposed, published = (
+        git(clone, "log", "--diff-filter=A", "--format=%H", "--", path)
+        for path in (RECORD.replace("record.yaml", "release.yaml"), RECORD)
+    )
+    shallow = git(ROOT, "rev-parse", "--is-shallow-repository") == "true"
+    if proposed == published and not shallow:
+        pytest.skip("this copy of the repository has one commit for all that happened")
     tag = f"{NAME}@v{VERSION}"
     if not git(clone, "tag", "--list", tag):
-        published = git(clone, "log", "--diff-filter=A", "--format=%H", "--", RECORD)
-        message = f"{tag}\n\n{dossier.record.served.tree_digest}"
-        git(
-            clone,
-            "-c",
-            "user.name=Test",
-            "-c",
-            "user.email=test@example.org",
-            "tag",
-            "-a",
-            "-m",
-            message,
-            tag,
-            published,
-        )
+        identity = ("-c", "user.name=Test", "-c", "user.email=test@example.org")
+        git(clone, *identity, "tag", "-a", "-m", f"{tag}\n\n{dossier.record.served.tree_digest}", tag, published)
     done = modelctl("audit", NAME, "--verify", "--json", "-", cwd=clone)
-    if git(ROOT, "rev-parse", "--is-shallow-repository") == "true":
+    if shallow:
         assert done.returncode in (1, 3), done.stdout
         assert "this clone is shallow" in done.stderr
         return
