@@ -15,23 +15,12 @@ from modelctl.admission.report import CheckReport, Report, WaivedFinding
 from modelctl.audit.verify import verify
 from modelctl.checks.base import Finding, Measurement
 from modelctl.registry.checkpoint import CHECKPOINT_FILE, write_checkpoint
-from tests.support.history import POLICY, Registry, a_served_registry, an_admission
+from tests.support.history import POLICY, Registry, an_admission
 from tests.support.keys import ssh_key
 
 DIGEST = "sha256:" + "0" * 64
 SIGNED = POLICY.replace("spec: {", "spec: {history: {commits: signed, tags: signed}, ")
 Change = Callable[[Report], Report]
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Registry:
-    return a_served_registry(tmp_path_factory.mktemp("served") / "registry")
-
-
-@pytest.fixture
-def registry(served: Registry, tmp_path: Path) -> Registry:
-    """A copy that a test may tamper with."""
-    return served.copy(tmp_path / "registry")
 
 
 def found(registry: Registry) -> set[str]:

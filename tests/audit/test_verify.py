@@ -19,17 +19,6 @@ OTHER = "sha256:" + "0" * 64
 OTHER_BYTES = {"digest-published", "deployed-digest", "allowed-unpublished"}
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Registry:
-    return a_served_registry(tmp_path_factory.mktemp("served") / "registry")
-
-
-@pytest.fixture
-def registry(served: Registry, tmp_path: Path) -> Registry:
-    """A copy that a test may tamper with."""
-    return served.copy(tmp_path / "registry")
-
-
 def rules(registry: Registry) -> set[str]:
     return {violation.rule.removeprefix("audit.") for violation in verify(registry.root).violations}
 

@@ -31,7 +31,6 @@ class LaidDown:
     """Files that were there and stay as they are."""
     commit: str | None
     """The first commit of a new repository."""
-    new_repository: bool
     undecided: tuple[str, ...]
     """What a person must still decide, one sentence each."""
 
@@ -61,7 +60,7 @@ def lay_down(folder: Path, plan: Plan, *, missing: bool = False, dry_run: bool =
         for path in wanted:
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(target, files[path], mode=0o755 if path.endswith(".sh") else 0o644)
+            write_whole(target, files[path])
         if plan.endpoint:
             store = ObjectStore(endpoint=plan.endpoint, bucket=plan.bucket, region=plan.region)
             ensure_remote(folder, store)
@@ -72,7 +71,6 @@ def lay_down(folder: Path, plan: Plan, *, missing: bool = False, dry_run: bool =
         written=tuple(sorted([*wanted, *dvc])),
         kept=tuple(there),
         commit=commit,
-        new_repository=new,
         undecided=undecided(plan),
     )
 
