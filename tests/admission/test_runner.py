@@ -128,7 +128,7 @@ def test_the_time_limit_holds(tmp_path: Path) -> None:
 
     began = time.monotonic()
     report = run_check(tmp_path, slow, time_limit_s=1)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25
     assert report.outcome == "error"
     assert "time limit of 1 s" in report.undecided[0].reason
 

@@ -147,7 +147,7 @@ def test_a_config_that_claims_the_world_costs_nothing(config: dict[str, Json]) -
     begin = time.perf_counter()
     found = compare(llama(), **config)
     assert len(found.problems) <= MAX_PROBLEMS
-    assert time.perf_counter() - begin < 1
+    assert time.perf_counter() - begin < 15
 
 
 VALUES = st.one_of(

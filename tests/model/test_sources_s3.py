@@ -308,7 +308,7 @@ def test_a_server_that_falls_silent_is_left_when_another_object_fails(tmp_path: 
         server.withheld["/models/m/model.safetensors"] = 4
         with pytest.raises(StoreError, match="refused the access key"):
             resolve(of(server), "s3://models/m", tmp_path)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
 
 
 def test_another_run_on_the_same_object_is_said(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_verdict_that_does_not_come_is_not_scanned(server: FalseClamd) -> None
     reply = Clamd(server.address).scan(io.BytesIO(b"x"), trusted_scan_s=0.1)
     assert isinstance(reply, NotScanned)
     assert "MaxScanTime" in reply.reason
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 def test_a_clamd_that_takes_nothing_more_is_left(server: FalseClamd, monkeypatch: pytest.MonkeyPatch) -> None:
