@@ -15,14 +15,11 @@ from modelctl.registry import removal
 from modelctl.registry.manifest import attestation_key, manifest_key
 from modelctl.registry.staged import stage
 from modelctl.registry.store import ObjectStore
-from modelctl.rollout.steering import Order, promote
 from modelctl.services.process import Running
 from tests.registry.conftest import a_store
 from tests.support.bucket import overwrite, place
 from tests.support.command import modelctl
-from tests.support.history import Registry, a_served_registry
-from tests.support.repos import commit_file
-from tests.support.rollouts import PROJECT
+from tests.support.history import Registry, a_long_registry
 from tests.support.s3_servers import ACCESS_KEY, SECRET_KEY
 
 pytestmark = pytest.mark.services
@@ -30,16 +27,7 @@ pytestmark = pytest.mark.services
 
 @pytest.fixture
 def registry(tmp_path: Path) -> Registry:
-    registry = a_served_registry(tmp_path / "registry")
-    policy = (PROJECT / "policies" / "demo.yaml").read_text()
-    commit_file(registry.git, "policies/demo.yaml", policy, "Set the policy")
-    for minor in range(1, 4):
-        registry.propose(version=f"1.{minor}.0")
-        registry.publish(version=f"1.{minor}.0", content=str(minor))
-        registry.roll_out(f"tiny@1.{minor}.0")
-        if minor == 2:
-            promote(registry.root, Order(name="tiny", environment="prod"))
-    return registry
+    return a_long_registry(tmp_path / "registry", minors=3, promoted=2)
 
 
 @pytest.fixture

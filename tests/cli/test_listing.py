@@ -20,9 +20,7 @@ from tests.support.s3_servers import ACCESS_KEY, SECRET_KEY
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Registry:
     """Read by every test here, and changed by none."""
     registry = a_served_registry(tmp_path_factory.mktemp("listing") / "registry")
-    registry.propose(version="1.1.0")
-    registry.publish(version="1.1.0", content="other")
-    registry.roll_out("tiny@1.1.0")
+    registry.succeed(1, content="other")
     registry.propose(version="2.0.0")
     return registry
 

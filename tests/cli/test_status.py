@@ -10,7 +10,7 @@ import pytest
 
 from modelctl.rollout.cluster import ClusterState, NotRead, cluster_state
 from tests.support.command import modelctl
-from tests.support.history import Registry, a_registry, a_served_registry
+from tests.support.history import Registry, a_canaried_registry, a_registry
 
 PAUSED = {
     "spec": {"template": {"metadata": {"annotations": {"modelctl.dev/release": "tiny@1.0.0"}}}},
@@ -24,11 +24,7 @@ PAUSED = {
 
 @pytest.fixture
 def registry(tmp_path: Path) -> Registry:
-    registry = a_served_registry(tmp_path / "registry")
-    registry.propose(version="1.1.0")
-    registry.publish(version="1.1.0", content="better")
-    registry.roll_out("tiny@1.1.0")
-    return registry
+    return a_canaried_registry(tmp_path / "registry")
 
 
 @pytest.fixture

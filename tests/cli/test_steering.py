@@ -8,16 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import modelctl
-from tests.support.history import Registry, a_served_registry
+from tests.support.history import Registry, a_canaried_registry
 
 
 @pytest.fixture
 def registry(tmp_path: Path) -> Registry:
-    registry = a_served_registry(tmp_path / "registry")
-    registry.propose(version="1.1.0")
-    registry.publish(version="1.1.0", content="better")
-    registry.roll_out("tiny@1.1.0")
-    return registry
+    return a_canaried_registry(tmp_path / "registry")
 
 
 def test_promoted_and_rolled_back(registry: Registry) -> None:

@@ -16,9 +16,7 @@ from modelctl.rollout.deploy import roll_out
 from modelctl.rollout.published import PUBLISHED_FILE
 from modelctl.rollout.retention import Judged, Rules, judge, retire
 from modelctl.rollout.steering import Order, promote
-from tests.support.history import Registry, a_served_registry
-from tests.support.repos import commit_file
-from tests.support.rollouts import PROJECT
+from tests.support.history import Registry, a_long_registry
 
 pytestmark = pytest.mark.slow
 NOW = datetime.datetime(2026, 11, 30, tzinfo=datetime.UTC)
@@ -28,16 +26,7 @@ RULES = Rules(keep_last=1)
 @pytest.fixture(scope="module")
 def five(tmp_path_factory: pytest.TempPathFactory) -> Registry:
     """Five releases of tiny, each rolled out after the other: prod serves 1.4.0 and would go back to 1.3.0."""
-    registry = a_served_registry(tmp_path_factory.mktemp("five") / "registry")
-    policy = (PROJECT / "policies" / "demo.yaml").read_text()
-    commit_file(registry.git, "policies/demo.yaml", policy, "Set the policy")
-    for minor in range(1, 5):
-        registry.propose(version=f"1.{minor}.0")
-        registry.publish(version=f"1.{minor}.0", content=str(minor))
-        registry.roll_out(f"tiny@1.{minor}.0")
-        if minor == 3:
-            promote(registry.root, Order(name="tiny", environment="prod"))
-    return registry
+    return a_long_registry(tmp_path_factory.mktemp("five") / "registry", minors=4, promoted=3)
 
 
 @pytest.fixture

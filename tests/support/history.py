@@ -32,11 +32,12 @@ from modelctl.registry.records import (
 from modelctl.registry.versions import tag_name
 from modelctl.rollout.deploy import RolledOut, roll_out
 from modelctl.rollout.published import PUBLISHED_FILE
+from modelctl.rollout.steering import Order, promote
 from tests.support.evidence import checked
 from tests.support.keys import ssh_key
 from tests.support.reports import DIGEST, a_report
-from tests.support.repos import git_repository
-from tests.support.rollouts import IMAGE, NOTHING_PUBLISHED, environment_values
+from tests.support.repos import commit_file, git_repository
+from tests.support.rollouts import IMAGE, NOTHING_PUBLISHED, PROJECT, environment_values
 
 RELEASE_FILE = """\
 apiVersion: modelctl.dev/v1
@@ -144,6 +145,13 @@ class Registry:
     def roll_out(self, release: str = "tiny@1.0.0", env: str = "prod", *, reason: str | None = None) -> RolledOut:
         return roll_out(self.root, release, env, reason=reason)
 
+    def succeed(self, minor: int, *, content: str) -> None:
+        """Propose, publish and roll out tiny@1.`minor`.0, which has these bytes."""
+        version = f"1.{minor}.0"
+        self.propose(version=version)
+        self.publish(version=version, content=content)
+        self.roll_out(f"tiny@{version}")
+
 
 def an_admission(root: Path, release: str, served_digest: str) -> Report:
     """A report that admits a release under the policy of the working tree."""
@@ -182,4 +190,25 @@ def a_served_registry(root: Path) -> Registry:
     registry.propose()
     registry.publish()
     registry.roll_out()
+    return registry
+
+
+def a_canaried_registry(root: Path) -> Registry:
+    """tiny@1.0.0 is stable in prod, and tiny@1.1.0 with other bytes is the canary."""
+    registry = a_served_registry(root)
+    registry.succeed(1, content="better")
+    return registry
+
+
+def a_long_registry(root: Path, *, minors: int, promoted: int) -> Registry:
+    """tiny@1.0.0 to tiny@1.`minors`.0, rolled out to prod one after the other; tiny@1.`promoted`.0 was promoted.
+
+    The bytes of tiny@1.N.0 are the text of N. The policy `demo` is this repository's own.
+    """
+    registry = a_served_registry(root)
+    commit_file(registry.git, "policies/demo.yaml", (PROJECT / "policies" / "demo.yaml").read_text(), "Set the policy")
+    for minor in range(1, minors + 1):
+        registry.succeed(minor, content=str(minor))
+        if minor == promoted:
+            promote(registry.root, Order(name="tiny", environment="prod"))
     return registry
