@@ -123,8 +123,9 @@ def test_tasks_of_a_folder_need_no_network_and_go_beside_shipped_ones(tmp_path: 
             for number in range(30)
         ]
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    asked = questions(cache, ("ours", "modelctl_easy"), folder)
-    assert asked.available == 30 + questions(cache).available
+    (folder / "both.yaml").write_text("group: both\ntask: [ours, theirs]\n")
+    asked = questions(cache, ("both", "modelctl_easy"), folder)
+    assert asked.available == 2 * 30 + questions(cache).available, "a group is all of its tasks"
     found = run(model, questions(cache, ("ours",), folder), cache, Watched(), limit=100)
     assert {(item.task, item.subject) for item in found.documents} == {
         ("ours", f"part {number}") for number in range(3)
@@ -133,7 +134,7 @@ def test_tasks_of_a_folder_need_no_network_and_go_beside_shipped_ones(tmp_path: 
 
     (folder / "ours.jsonl").write_text((folder / "ours.jsonl").read_text().replace('"answer": 1', '"answer": 0'))
     assert questions(cache, ("ours",), folder).digest != questions(cache, ("theirs",), folder).digest != asked.digest
-    with pytest.raises(CannotDecideError, match=r"no task mmlu in .*tasks; it has ours, theirs") as caught:
+    with pytest.raises(CannotDecideError, match=r"no task mmlu in .*tasks; it has both, ours, theirs") as caught:
         questions(cache, ("mmlu",), folder)
     assert caught.value.remedy == "mend the task files there, or name other tasks (quantization.tasks)"
 

@@ -17,7 +17,6 @@ ROLES = ("bos", "eos", "pad")
     [
         ({"eos_token_id": 1}, None),
         ({"eos_token_id": 2}, {"eos_token_id": [2, 1]}),
-        ({"eos_token_id": 1}, {"eos_token_id": 2}),
         ({}, {}),
         ({"eos_token_id": None, "pad_token_id": -1}, {"eos_token_id": 1}),
     ],
@@ -28,6 +27,19 @@ def test_an_end_token_among_the_stated_ones_agrees(config: dict[str, Json], gene
     check_agreement(special, WORDS, ROLES, ledger)
     check_ids(special, WORDS, 4, ledger)
     assert rules(ledger) == []
+    assert ledger.warnings == []
+
+
+def test_two_files_that_name_different_end_tokens_are_warned_of_where_the_tokenizer_agrees_with_one() -> None:
+    ledger = Ledger()
+    special = some_special_tokens(config={"eos_token_id": 1}, generation={"eos_token_id": [2, 3]}, eos="</s>")
+    check_agreement(special, WORDS, ROLES, ledger)
+    assert rules(ledger) == []
+    (warning,) = ledger.warnings
+    assert warning == (
+        "eos_token_id: config.json says 1 ('</s>'); generation_config.json says 2 ('<end>'), 3 ('a'): programs differ "
+        "in which they read"
+    )
 
 
 @pytest.mark.parametrize("role", ROLES)

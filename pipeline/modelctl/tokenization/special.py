@@ -122,17 +122,22 @@ def check_places(special: SpecialTokens, ledger: Ledger) -> None:
 
 
 def check_agreement(special: SpecialTokens, vocabulary: Vocabulary, roles: tuple[str, ...], ledger: Ledger) -> None:
-    """The tokenizer's token of each role is among the ids that the model's files name for it."""
+    """The tokenizer's token of each role is among the ids that the model's files name for it.
+
+    Two files that name no id in common are a warning where the tokenizer agrees with one of them.
+    """
     for role in roles:
         text = special.texts.get(role)
         number = vocabulary.ids.get(text) if text is not None else None
         stated = {name: ids[role] for name, ids in special.model_ids.items() if ids.get(role)}
-        if number is None or not stated or any(number in ids for ids in stated.values()):
-            continue
         found = "; ".join(
             f"{name} says " + ", ".join(f"{one} ({shown(vocabulary.texts.get(one))})" for one in ids)
             for name, ids in stated.items()
         )
+        if number is None or not stated or any(number in ids for ids in stated.values()):
+            if len(stated) > 1 and not frozenset.intersection(*map(frozenset, stated.values())):
+                ledger.warnings.append(f"{role}_token_id: {found}: programs differ in which they read")
+            continue
         effect = {
             "eos": "generation does not stop where the tokenizer's text ends",
             "bos": "prompts begin differently from program to program",
