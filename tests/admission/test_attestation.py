@@ -134,7 +134,7 @@ class TestRefused:
         ("change", "reason"),
         [
             (lambda body: body["subject"].pop(), "contradicts itself"),
-            (lambda body: body["subject"].append(body["subject"][0]), "contradicts itself"),
+            (lambda body: body["subject"].append(body["subject"][0]), "comes twice"),
             (lambda body: body["subject"][0]["digest"].update(sha256="00" * 32), "contradicts itself"),
             (lambda body: body["predicate"]["served"]["files"][0].update(size_bytes=3), "contradicts itself"),
             (lambda body: body["predicate"]["report"]["model"].update(served_digest=None), "contradicts itself"),

@@ -13,15 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modelctl.admission.dsse import (
-    PAYLOAD_TYPE,
-    STATEMENT_TYPE,
-    Envelope,
-    Signer,
-    Verifier,
-    canonical,
-    signer_of,
-)
+from modelctl.admission.dsse import Envelope, Signer, Verifier, signer_of
+from modelctl.admission.in_toto import read_statement, statement
 from modelctl.admission.report import Report, as_plain
 from modelctl.errors import InputError, RefusedError
 from modelctl.model.tree import FileEntry, Tree
@@ -46,7 +39,7 @@ def sign(report: Report, tree: Tree, signer: Signer) -> Envelope:
             f"the report is of {report.model.served_digest}, the files are {tree.digest}",
             remedy="admit the release again",
         )
-    return signer.seal(canonical(_statement(report, tree)))
+    return signer.seal(_statement(report, tree))
 
 
 def verify(envelope: Envelope, allowed: Sequence[Verifier]) -> Statement:
@@ -57,38 +50,30 @@ def verify(envelope: Envelope, allowed: Sequence[Verifier]) -> Statement:
             f"the attestation names {envelope.named()} as signer, and no allowed key has signed these bytes",
             remedy="add the signer's public key to policies/allowed_signers by a reviewed change, or publish again",
         )
-    if envelope.payload_type != PAYLOAD_TYPE:
-        raise RefusedError(f"the attestation's payload is '{envelope.payload_type}', wanted '{PAYLOAD_TYPE}'")
     try:
-        body = json.loads(envelope.payload)
-        if (body["_type"], body["predicateType"]) != (STATEMENT_TYPE, PREDICATE_TYPE):
-            raise RefusedError(f"the attestation says {body['predicateType']}, wanted {PREDICATE_TYPE}")
-        subjects = {str(item["name"]): str(item["digest"]["sha256"]) for item in body["subject"]}
-        served = _tree(body["predicate"]["served"]["files"])
-        report = Report.from_json(json.dumps(body["predicate"]["report"]), origin="the attestation")
+        said = read_statement(envelope, PREDICATE_TYPE, origin="the attestation")
+        subjects = said.digests()
+        served = _tree(said.predicate["served"]["files"])
+        report = Report.from_json(json.dumps(said.predicate["report"]), origin="the attestation")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InputError) as error:
         raise RefusedError(f"the attestation is signed but is no admission statement: {error}") from error
     listed = {entry.path: entry.sha256 for entry in served.files}
-    if subjects != listed or len(body["subject"]) != len(served.files) or served.digest != report.model.served_digest:
+    if subjects != listed or len(listed) != len(served.files) or served.digest != report.model.served_digest:
         raise RefusedError("the attestation contradicts itself: subjects, file list and report name different bytes")
     return Statement(report=report, served=served, key_id=signer)
 
 
-def _statement(report: Report, tree: Tree) -> Mapping[str, object]:
+def _statement(report: Report, tree: Tree) -> bytes:
     files = [{"path": f.path, "size_bytes": f.size_bytes, "sha256": f.sha256} for f in tree.files]
-    return {
-        "_type": STATEMENT_TYPE,
-        "subject": [{"name": f.path, "digest": {"sha256": f.sha256}} for f in tree.files],
-        "predicateType": PREDICATE_TYPE,
-        "predicate": {
-            "release": report.model.release,
-            "verdict": report.verdict,
-            "source": {"tree_digest": report.model.source_digest},
-            "served": {"tree_digest": tree.digest, "size_bytes": tree.size_bytes, "files": files},
-            "policy": {"name": report.policy.name, "digest": report.policy.digest},
-            "report": as_plain(report),
-        },
+    predicate = {
+        "release": report.model.release,
+        "verdict": report.verdict,
+        "source": {"tree_digest": report.model.source_digest},
+        "served": {"tree_digest": tree.digest, "size_bytes": tree.size_bytes, "files": files},
+        "policy": {"name": report.policy.name, "digest": report.policy.digest},
+        "report": as_plain(report),
     }
+    return statement(PREDICATE_TYPE, [(f.path, {"sha256": f.sha256}) for f in tree.files], predicate)
 
 
 def _tree(files: Sequence[Mapping[str, Any]]) -> Tree:

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 from modelctl.errors import InputError
 
-STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 
 
@@ -97,8 +96,3 @@ def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
     """What a signature is over (the specification's PAE): both parts with their lengths in bytes."""
     kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
-
-
-def canonical(statement: Any) -> bytes:
-    """A statement as the bytes that are signed: JSON with sorted keys and no space, UTF-8."""
-    return json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

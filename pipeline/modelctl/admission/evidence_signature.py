@@ -7,11 +7,11 @@ evidence by sha256; so the runner's key vouches for the report and, through it, 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from modelctl.admission.dsse import PAYLOAD_TYPE, STATEMENT_TYPE, Envelope, Signer, canonical, signer_of
+from modelctl.admission.dsse import Envelope, Signer, signer_of
+from modelctl.admission.in_toto import read_statement, statement
 from modelctl.admission.report import Report
 from modelctl.admission.signers import AllowedSigner
 from modelctl.documents import read_text
@@ -26,20 +26,16 @@ def sign_evidence(report: Report, signer: Signer) -> str:
     """The text of the signature's file. Raises what the signer raises."""
     files = {item.path: item.sha256 for check in report.checks for item in check.evidence}
     subjects = {REPORT_NAME: _sha256(report.to_json()), **files}
-    statement = {
-        "_type": STATEMENT_TYPE,
-        "subject": [{"name": name, "digest": {"sha256": sha256}} for name, sha256 in sorted(subjects.items())],
-        "predicateType": PREDICATE_TYPE,
-        "predicate": {
-            "release": report.model.release,
-            "source_digest": report.model.source_digest,
-            "served_digest": report.model.served_digest,
-            "policy_digest": report.policy.digest,
-            "checks": [check.id for check in report.checks],
-            "created_at": report.created_at,
-        },
+    predicate = {
+        "release": report.model.release,
+        "source_digest": report.model.source_digest,
+        "served_digest": report.model.served_digest,
+        "policy_digest": report.policy.digest,
+        "checks": [check.id for check in report.checks],
+        "created_at": report.created_at,
     }
-    return signer.seal(canonical(statement)).to_json()
+    named = [(name, {"sha256": sha256}) for name, sha256 in sorted(subjects.items())]
+    return signer.seal(statement(PREDICATE_TYPE, named, predicate)).to_json()
 
 
 def verify_evidence(folder: Path, report_text: str, signers: Sequence[AllowedSigner]) -> str | None:
@@ -61,13 +57,9 @@ def verify_evidence(folder: Path, report_text: str, signers: Sequence[AllowedSig
             remedy="add the runner's public key to policies/allowed_signers by a reviewed change",
         )
     try:
-        body = json.loads(envelope.payload)
-        kinds = (envelope.payload_type, body["_type"], body["predicateType"])
-        subjects = {str(item["name"]): str(item["digest"]["sha256"]) for item in body["subject"]}
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise RefusedError(f"{SIGNATURE_FILE} is signed but is no statement about evidence: {error!r}") from error
-    if kinds != (PAYLOAD_TYPE, STATEMENT_TYPE, PREDICATE_TYPE):
-        raise RefusedError(f"{SIGNATURE_FILE} says {kinds[2]}, wanted {PREDICATE_TYPE}")
+        subjects = read_statement(envelope, PREDICATE_TYPE, origin=SIGNATURE_FILE).digests()
+    except InputError as error:
+        raise RefusedError(f"signed, but no statement about evidence: {error.message}") from error
     if subjects.get(REPORT_NAME) != _sha256(report_text):
         raise RefusedError(f"{SIGNATURE_FILE} is of another report than the one beside it")
     return signer

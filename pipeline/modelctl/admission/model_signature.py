@@ -11,7 +11,8 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from modelctl.admission.dsse import PAYLOAD_TYPE, STATEMENT_TYPE, Envelope, canonical
+from modelctl.admission.dsse import Envelope
+from modelctl.admission.in_toto import read_statement, statement
 from modelctl.admission.keys import KeySigner, is_ecdsa
 from modelctl.admission.signers import AllowedSigner
 from modelctl.errors import InputError, RefusedError
@@ -34,7 +35,7 @@ def sign_model(tree: Tree, name: str, signer: KeySigner) -> bytes:
     bundle = {
         "mediaType": MEDIA_TYPE,
         "verificationMaterial": {"publicKey": {"hint": hashlib.sha256(public).hexdigest()}, "tlogEntries": []},
-        "dsseEnvelope": signer.seal(canonical(_statement(tree, name))).as_plain(),
+        "dsseEnvelope": signer.seal(_statement(tree, name)).as_plain(),
     }
     return json.dumps(bundle, indent=2, sort_keys=True).encode() + b"\n"
 
@@ -52,37 +53,28 @@ def verify_model(content: bytes, tree: Tree, signers: Sequence[AllowedSigner], *
             remedy="add the signer's public key to policies/allowed_signers by a reviewed change",
         )
     try:
-        body = json.loads(envelope.payload)
-        kinds = (envelope.payload_type, body["_type"], body["predicateType"])
-        signed = [
-            (str(item["name"]), str(item["algorithm"]), str(item["digest"])) for item in body["predicate"]["resources"]
-        ]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise RefusedError(f"{origin}: signed, but no model signature: {error!r}") from error
-    if kinds != (PAYLOAD_TYPE, STATEMENT_TYPE, PREDICATE_TYPE):
-        raise RefusedError(f"{origin}: says {kinds[2]}, wanted {PREDICATE_TYPE}")
+        resources = read_statement(envelope, PREDICATE_TYPE, origin=origin).predicate["resources"]
+        signed = [(str(item["name"]), str(item["algorithm"]), str(item["digest"])) for item in resources]
+    except (KeyError, TypeError, InputError) as error:
+        raise RefusedError(f"{origin}: signed, but no model signature: {error}") from error
     if sorted(signed) != sorted((path, "sha256", digest) for path, digest in _resources(tree)):
         raise RefusedError(f"{origin}: signed are other files than those of {tree.digest}")
     return signer
 
 
-def _statement(tree: Tree, name: str) -> object:
+def _statement(tree: Tree, name: str) -> bytes:
     resources = _resources(tree)
     whole = hashlib.sha256(b"".join(bytes.fromhex(digest) for _, digest in resources)).hexdigest()
-    return {
-        "_type": STATEMENT_TYPE,
-        "subject": [{"name": name, "digest": {"sha256": whole}}],
-        "predicateType": PREDICATE_TYPE,
-        "predicate": {
-            "serialization": {
-                "method": "files",
-                "hash_type": "sha256",
-                "allow_symlinks": False,
-                "ignore_paths": list(IGNORED),
-            },
-            "resources": [{"name": path, "algorithm": "sha256", "digest": digest} for path, digest in resources],
+    predicate = {
+        "serialization": {
+            "method": "files",
+            "hash_type": "sha256",
+            "allow_symlinks": False,
+            "ignore_paths": list(IGNORED),
         },
+        "resources": [{"name": path, "algorithm": "sha256", "digest": digest} for path, digest in resources],
     }
+    return statement(PREDICATE_TYPE, [(name, {"sha256": whole})], predicate)
 
 
 def _resources(tree: Tree) -> list[tuple[str, str]]:

@@ -8,11 +8,11 @@ history before the last publication would have to sign every later checkpoint an
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelctl.admission.dsse import PAYLOAD_TYPE, STATEMENT_TYPE, Envelope, Signer, canonical
+from modelctl.admission.dsse import Envelope, Signer
+from modelctl.admission.in_toto import read_statement, statement
 from modelctl.errors import InputError
 from modelctl.files import write_whole
 from modelctl.git import Git
@@ -35,37 +35,23 @@ class Checkpoint:
 
     def statement(self) -> bytes:
         """The bytes that are signed."""
-        body = {
-            "_type": STATEMENT_TYPE,
-            "subject": [{"name": "HEAD", "digest": {"gitCommit": self.head}}],
-            "predicateType": PREDICATE_TYPE,
-            "predicate": {
-                "release": self.release,
-                "tree_digest": self.tree_digest,
-                "previous": list(self.previous),
-            },
-        }
-        return canonical(body)
+        predicate = {"release": self.release, "tree_digest": self.tree_digest, "previous": list(self.previous)}
+        return statement(PREDICATE_TYPE, [("HEAD", {"gitCommit": self.head})], predicate)
 
     @classmethod
     def of(cls, envelope: Envelope, *, origin: str) -> Checkpoint:
         """What an envelope's payload says; its signature is the caller's business. Raises `InputError`."""
         try:
-            body = json.loads(envelope.payload)
-            kinds = (envelope.payload_type, body["_type"], body["predicateType"])
-            (subject,) = body["subject"]
-            predicate = body["predicate"]
-            found = cls(
-                release=str(predicate["release"]),
-                tree_digest=str(predicate["tree_digest"]),
-                head=str(subject["digest"]["gitCommit"]),
-                previous=tuple(str(name) for name in predicate["previous"]),
+            said = read_statement(envelope, PREDICATE_TYPE, origin=origin)
+            (head,) = said.digests("gitCommit").values()
+            return cls(
+                release=str(said.predicate["release"]),
+                tree_digest=str(said.predicate["tree_digest"]),
+                head=head,
+                previous=tuple(str(name) for name in said.predicate["previous"]),
             )
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{origin}: not a checkpoint: {error!r}") from error
-        if kinds != (PAYLOAD_TYPE, STATEMENT_TYPE, PREDICATE_TYPE):
-            raise InputError(f"{origin}: says {kinds[2]}, wanted {PREDICATE_TYPE}")
-        return found
 
 
 def write_checkpoint(root: Path, release_id: str, tree_digest: str, signer: Signer) -> Path | None:
