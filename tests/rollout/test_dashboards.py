@@ -14,7 +14,7 @@ from modelctl.rollout.analysis import measurements
 from modelctl.rollout.dashboards import Dashboard, config_maps, dashboards
 from modelctl.rollout.lint.measured import selectors
 from modelctl.rollout.metric_names import KNOWN, SWITCHED_OFF, strangers
-from modelctl.rollout.panels import Panel
+from modelctl.rollout.panels.base import Panel
 from tests.support.rollouts import PROJECT, an_environment, documents
 
 ENVIRONMENT = an_environment(dashboards={"folder": "Language models"})

@@ -12,11 +12,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from modelctl.rollout import panels
 from modelctl.rollout.environment import Environment
 from modelctl.rollout.labels import labels
 from modelctl.rollout.manifest import Json, Manifest
-from modelctl.rollout.panels import Panel
+from modelctl.rollout.panels.base import Panel
+from modelctl.rollout.panels.engines import engine_panels
+from modelctl.rollout.panels.gpus import gpu_panels
+from modelctl.rollout.panels.service import service_panels
 
 SIDECAR_LABEL = "grafana_dashboard"
 FOLDER_ANNOTATION = "grafana_folder"
@@ -40,11 +42,11 @@ class Dashboard:
 def dashboards(environment: Environment, *, gpus: int) -> tuple[Dashboard, ...]:
     """All dashboards of a model in an environment; that on GPUs only where a replica has one."""
     found = [
-        Dashboard(key="service", title="service", panels=panels.service(environment)),
-        Dashboard(key="instance", title="engines", panels=panels.instance(environment)),
+        Dashboard(key="service", title="service", panels=service_panels(environment)),
+        Dashboard(key="instance", title="engines", panels=engine_panels(environment)),
     ]
     if gpus:
-        found.append(Dashboard(key="gpu", title="GPUs", panels=panels.gpu(environment)))
+        found.append(Dashboard(key="gpu", title="GPUs", panels=gpu_panels(environment)))
     return tuple(found)
 
 

@@ -1,0 +1,1 @@
+"""What each panel of a dashboard asks Prometheus: what users see, each engine by itself, and the GPUs."""
