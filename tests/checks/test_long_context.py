@@ -14,7 +14,7 @@ from modelctl.errors import CannotDecideError
 from modelctl.model.release import Serving
 from modelctl.serving.engine import EngineRefusedError
 from modelctl.serving.memory import MemorySource, MemoryWatch
-from tests.support.engine import FaultEngine, fault_engine
+from tests.support.engine import FaultEngine, Faults, fault_engine
 from tests.support.models import embedding_model, tiny_llama
 from tests.support.progress import Notes
 from tests.support.stress import KeptEvidence, measured, observe, reasons, rules
@@ -24,10 +24,12 @@ LIMITS = LongContextLimits(
     min_length=64,
     prompts_per_length=2,
     answer_tokens=16,
-    request_time_limit_s=5,
+    request_time_limit_s=60,
     scrape_s=0.005,
 )
 SERVING = Serving(max_model_len=512)
+TOKEN_S = 0.003
+"""So that an answer lasts over several readings of the metrics."""
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +47,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(tmp_path: Path, model: Path) -> Iterator[object]:
     def run_with(limits: LongContextLimits = LIMITS, **faults: object) -> Observation:
-        with fault_engine(tmp_path, **faults) as engine:
+        with FaultEngine(tmp_path, Faults(**faults), token_s=TOKEN_S) as engine:
             return observe(CHECK, limits, engine.endpoint, model=model, serving=SERVING)
 
     return run_with
@@ -53,7 +55,7 @@ def run(tmp_path: Path, model: Path) -> Iterator[object]:
 
 def test_a_good_engine_passes_with_every_length_covered(tmp_path: Path, model: Path) -> None:
     evidence = KeptEvidence()
-    with FaultEngine(tmp_path) as engine:
+    with FaultEngine(tmp_path, token_s=TOKEN_S) as engine:
         seen = observe(CHECK, LIMITS, engine.endpoint, model=model, serving=SERVING, evidence=evidence)
     assert rules(seen) == []
     assert reasons(seen) == ""
@@ -164,7 +166,7 @@ def test_one_token_over_the_maximum_must_be_refused_even_when_the_prompt_fits(ru
 
 def test_latency_over_the_length_is_told_while_it_is_measured(tmp_path: Path, model: Path) -> None:
     progress = Notes()
-    with FaultEngine(tmp_path) as engine:
+    with FaultEngine(tmp_path, token_s=TOKEN_S) as engine:
         seen = observe(CHECK, LIMITS, engine.endpoint, model=model, serving=SERVING, progress=progress)
     assert [line.split(" tokens: first token after ")[0] for line in progress.lines] == ["128", "256", "512"]
     assert all("ms a token" in line and "KV blocks" in line for line in progress.lines)
@@ -242,7 +244,7 @@ def test_a_cache_that_is_not_computed_is_undecided_unless_the_policy_says_otherw
     model = tiny_llama(tmp_path / "model", max_positions=512)
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | {"mamba_d_state": 16}))
-    with FaultEngine(tmp_path) as engine:
+    with FaultEngine(tmp_path, token_s=TOKEN_S) as engine:
         strict = observe(CHECK, LIMITS, engine.endpoint, model=model, serving=SERVING)
         lax = LIMITS.model_copy(update={"require_computed_kv": False})
         warned = observe(CHECK, lax, engine.endpoint, model=model, serving=SERVING)

@@ -12,7 +12,7 @@ from modelctl.serving.endpoint import Endpoint
 from tests.support.engine import FaultEngine, Faults
 
 
-def complete(endpoint: Endpoint, *, silence_s: float = 5.0, limit_s: float = 5.0, tokens: int = 8) -> RequestRow:
+def complete(endpoint: Endpoint, *, silence_s: float = 60.0, limit_s: float = 60.0, tokens: int = 8) -> RequestRow:
     async def run() -> RequestRow:
         async with EngineClient(endpoint, silence_limit_s=silence_s, time_limit_s=limit_s) as client:
             return (await client.complete("one two three", answer_tokens=tokens, exact_answer=True)).row
@@ -73,7 +73,7 @@ def test_more_requests_at_once_than_common_connection_limits(tmp_path: Path) -> 
             answers = [client.complete("one two", answer_tokens=100, exact_answer=True) for _ in range(150)]
             return [answer.row for answer in await asyncio.gather(*answers)]
 
-    with FaultEngine(tmp_path) as engine:
+    with FaultEngine(tmp_path, token_s=0.02) as engine:
         rows = asyncio.run(run(engine.endpoint))
     assert all(row.failure is None for row in rows)
     assert max(row.sent_s for row in rows) < min(row.done_s for row in rows)

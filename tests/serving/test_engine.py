@@ -99,8 +99,8 @@ def test_an_engine_that_does_not_run_here_says_nothing_of_the_model(
 @pytest.mark.slow
 def test_an_engine_that_never_gets_ready_is_undecided_and_ended(tree: Tree, tmp_path: Path) -> None:
     settings = Engine(command="/bin/sh -c 'echo $$ > $0/../pid; sleep 600' {model}", start_timeout_s=5)
-    settings = settings.model_copy(update={"start_timeout_s": 1})
-    with pytest.raises(CannotDecideError, match="not ready after 1 s") as caught:
+    settings = settings.model_copy(update={"start_timeout_s": 2})
+    with pytest.raises(CannotDecideError, match="not ready after 2 s") as caught:
         start(tree, settings, tmp_path / "run").__enter__()
     assert "engine.start_timeout_s" in (caught.value.remedy or "")
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,18 +45,31 @@ def interfaces(folder: Path) -> Iterator[Interfaces]:
         loop.close()
 
 
+def counted(
+    folder: Path, *arguments: str, env: Mapping[str, str] | None = None
+) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """One run and its folder; one whose client was late is made again, since on a busy machine that is no fault."""
+    for number in range(5):
+        place = folder / f"run-{number}"
+        place.mkdir()
+        done = modelctl(*arguments, cwd=place, env=env)
+        if "the load generator was late" not in done.stdout:
+            break
+    return done, place
+
+
 def test_a_rate_is_kept_and_every_request_too(tmp_path: Path) -> None:
     with FaultEngine(tmp_path) as engine:
-        done = modelctl(
-            "stress", f"unix:{engine.socket}", "--rate", "30", "--arrivals", "even", "--seconds", "1", "--ramp", "0.5",
-            "--prompt-tokens", "32", "--answer-tokens", "16", "--json", "r.json", "--quiet", cwd=tmp_path,
+        done, place = counted(
+            tmp_path, "stress", f"unix:{engine.socket}", "--rate", "30", "--arrivals", "even", "--seconds", "1",
+            "--ramp", "0.5", "--prompt-tokens", "32", "--answer-tokens", "16", "--json", "r.json", "--quiet",
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "time to first token" in done.stdout
-    written = json.loads((tmp_path / "r.json").read_text())
+    written = json.loads((place / "r.json").read_text())
     assert (written["requests"], written["failed"], written["not_sent"]) == (30, 0, 0)
     assert written["ttft_s"]["p50"] > 0
-    with gzip.open(tmp_path / "stress" / "requests.jsonl.gz", "rt") as stream:
+    with gzip.open(place / "stress" / "requests.jsonl.gz", "rt") as stream:
         assert len(stream.readlines()) == 45
 
 
@@ -77,16 +91,16 @@ def test_embeddings_are_swept_with_a_key_from_the_variable(tmp_path: Path) -> No
             "--ramp", "0", "--prompt-tokens", "16", "--model", "adapter", "--answer-tokens", "8", "--json", "e.json",
         )  # fmt: skip
         without = modelctl(*arguments, cwd=tmp_path)
-        done = modelctl(*arguments, cwd=tmp_path, env={"MODELCTL_ENGINE_API_KEY": KEY})
+        done, place = counted(tmp_path, *arguments, env={"MODELCTL_ENGINE_API_KEY": KEY})
         asked = server.asked[-1]
     assert without.returncode == 3
     assert "401" in without.stderr
     assert done.returncode == 0, done.stderr
     assert asked["model"] == "adapter"
-    stages = json.loads((tmp_path / "e.json").read_text())["stages"]
+    stages = json.loads((place / "e.json").read_text())["stages"]
     assert all(stage["counts"] and stage["throughput"] > 0 for stage in stages)
     assert [stage["ttft_p50_s"] for stage in stages] == [None, None]
-    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    kept = b"".join(path.read_bytes() for path in place.rglob("*") if path.is_file())
     assert KEY not in done.stdout + done.stderr
     assert KEY.encode() not in kept
 
@@ -94,9 +108,9 @@ def test_embeddings_are_swept_with_a_key_from_the_variable(tmp_path: Path) -> No
 def test_a_chat_is_asked_with_a_picture_and_an_unknown_model_is_named(tmp_path: Path) -> None:
     environment = {"MODELCTL_ENGINE_API_KEY": KEY}
     with interfaces(tmp_path) as server:
-        done = modelctl(
-            "stress", f"unix:{server.socket}", "--api", "chat", "--image", "--rate", "20", "--seconds", "0.5", "--ramp",
-            "0", "--quiet", cwd=tmp_path, env=environment,
+        done, _ = counted(
+            tmp_path, "stress", f"unix:{server.socket}", "--api", "chat", "--image", "--rate", "20", "--seconds", "0.5",
+            "--ramp", "0", "--quiet", env=environment,
         )  # fmt: skip
         pictures = [request["messages"][0]["content"] for request in server.asked]
         wrong = modelctl("stress", f"unix:{server.socket}", "--model", "adaptor", cwd=tmp_path, env=environment)
@@ -109,7 +123,7 @@ def test_a_chat_is_asked_with_a_picture_and_an_unknown_model_is_named(tmp_path: 
 
 def test_lengths_are_drawn_beside_what_sizing_computes(tmp_path: Path) -> None:
     repo = tiny_llama(tmp_path / "repo", max_positions=512)
-    with FaultEngine(tmp_path, Faults(kv_factor=1.5), token_s=0.005) as engine:
+    with FaultEngine(tmp_path, Faults(kv_factor=1.5), token_s=0.012) as engine:
         arguments = (
             "stress", f"unix:{engine.socket}", "--to", "2", "--rounds", "1", "--seconds", "0.5", "--ramp", "0",
             "--prompt-tokens", "32", "--answer-tokens", "16", "--lengths", "auto", "--repo", str(repo), "--json",

@@ -58,12 +58,13 @@ def test_a_sweep_is_kept_goes_on_and_never_repeats_a_prompt(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_the_knee_of_an_engine_with_two_seats_is_two(tmp_path: Path) -> None:
-    plan = replace(PLAN, streams=(1, 2, 8), stage_s=1.5)  # four times the streams must gain a fifth to pay
+    # Eight times the streams must gain a third to pay.
+    plan = replace(PLAN, streams=(1, 2, 16), stage_s=1.0, answer_tokens=8)
     with FaultEngine(tmp_path, Faults(waits_over=2), token_s=0.02) as engine:
         found = sweep(engine.endpoint, plan, SweepRecord(folder=tmp_path / "kept"), progress=SILENT)
     assert found.knee is not None
     assert (found.knee.streams, found.knee.reached) == (2, True)
-    assert max(stage.waiting_max or 0 for stage in found.stages) == 6
+    assert 10 <= max(stage.waiting_max or 0 for stage in found.stages) <= 14
 
 
 def test_another_sweeps_folder_is_refused(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def exchange(
         heard = [Heard() for _ in range(times)]
         try:
             for sink in heard:
-                await asyncio.wait_for(wire.post("/v1/completions", b"{}", sink), 5)
+                await asyncio.wait_for(wire.post("/v1/completions", b"{}", sink), 60)
                 await asyncio.sleep(0.01)
         finally:
             wire.close()
@@ -168,7 +168,7 @@ def test_a_certificate_is_verified_and_a_private_authority_can_be_named(
         endpoint = Endpoint(base_url=f"https://localhost:{port}", model="m", max_model_len=None)
         wire, heard = Wire(endpoint, headers={}, origin_s=0.0), Heard()
         try:
-            await asyncio.wait_for(wire.post("/v1/completions", b"{}", heard), 10)
+            await asyncio.wait_for(wire.post("/v1/completions", b"{}", heard), 60)
         finally:
             wire.close()
             server.close()
