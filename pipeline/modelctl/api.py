@@ -17,11 +17,8 @@ from modelctl.admission.gate import Gated, GateRequest, gate
 from modelctl.admission.policy import load_policy
 from modelctl.admission.report import Report
 from modelctl.admission.subject import fetch_source, find_release, release_path
-from modelctl.cli.releases import Found, allowed_signers, find, find_in_bucket, open_store
 from modelctl.errors import InputError, ModelctlError
-from modelctl.model.hub import Hub
 from modelctl.model.release import load_release
-from modelctl.model.sources import hub_name
 from modelctl.model.tree import Tree
 from modelctl.progress import SILENT, Progress
 from modelctl.registry import publish as publication
@@ -32,9 +29,11 @@ from modelctl.registry.pull import Pulled
 from modelctl.registry.staged import Staged, read_staged, unstage
 from modelctl.registry.store import ObjectStore
 from modelctl.registry.trust import Trusted, signers_of, trusted
+from modelctl.rollout.lookup import Found, allowed_signers, find, find_in_bucket, open_store
 from modelctl.settings import Workspace, load_workspace
-from modelctl.sizing.facts import ModelFacts, facts_of_folder, facts_of_hub
+from modelctl.sizing.facts import ModelFacts
 from modelctl.sizing.gpus import GPUS, Gpu, find_gpu
+from modelctl.sizing.peek import peek
 from modelctl.sizing.plan import Demand, Plan, best_plan
 
 __all__ = [
@@ -175,7 +174,7 @@ def _sized(repo: str, workspace: Workspace, given: Mapping[str, object]) -> tupl
     """The model that is meant, and the demand: what was given, else what its release file says."""
     path = find_release(repo, workspace.root)
     if path is None:
-        return _facts(repo, Path.cwd()), Demand(**given)  # type: ignore[arg-type]
+        return peek(repo, Path.cwd()).facts(), Demand(**given)  # type: ignore[arg-type]
     release = load_release(path)
     serving, source = release.spec.serving, release.spec.source
     stated = {
@@ -188,13 +187,4 @@ def _sized(repo: str, workspace: Workspace, given: Mapping[str, object]) -> tupl
             f"{repo}: its source is in S3 or DVC, which would have to be fetched whole",
             remedy="modelctl size FOLDER, the one that it was made from",
         )
-    return _facts(str(where), workspace.root), Demand(**{**stated, **given})  # type: ignore[arg-type]
-
-
-def _facts(repo: str, base: Path) -> ModelFacts:
-    folder = base / Path(repo).expanduser()
-    if folder.is_dir():
-        return facts_of_folder(folder, name=repo)
-    repo_id, revision = hub_name(repo)
-    hub = Hub()
-    return facts_of_hub(hub, hub.listing(repo_id, revision))
+    return peek(str(where), workspace.root).facts(), Demand(**{**stated, **given})  # type: ignore[arg-type]

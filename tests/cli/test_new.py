@@ -48,6 +48,14 @@ def test_a_folder_for_a_gpu_and_a_recipe(tmp_path: Path) -> None:
     assert "# L4, as modelctl size has it" in text
 
 
+def test_weights_that_sizing_does_not_know_are_proposed_all_the_same(tmp_path: Path) -> None:
+    model = tiny_llama(tmp_path / "model")
+    (model / "model.safetensors").rename(model / "pytorch_model.bin")
+    done = modelctl("new", "tiny", "--from", "model", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "# not read: model: the weights are in pytorch_model.bin" in json.loads(done.stdout)["text"]
+
+
 @pytest.mark.parametrize(
     ("origin", "key"), [("s3://models/incoming/tiny", "s3"), ("tiny.dvc", "dvc"), ("adapter", "folder")]
 )

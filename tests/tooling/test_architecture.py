@@ -32,7 +32,8 @@ LAYERS = (
     {"registry"},
     {"rollout"},
     {"audit", "repository"},
-    {"api", "cli", "__main__"},
+    {"api"},
+    {"cli", "__main__"},
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 MAXIMUM_LINES = 400

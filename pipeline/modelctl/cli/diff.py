@@ -72,10 +72,10 @@ def _side(named: str, workspace: Workspace, progress: Progress, *, offline: bool
 
 
 def _release(named: str, workspace: Workspace, progress: Progress, *, offline: bool) -> Side:
-    from modelctl.cli.releases import find
     from modelctl.errors import InputError
     from modelctl.registry.difference import Side
     from modelctl.registry.dossier import gather
+    from modelctl.rollout.lookup import find
 
     found = find(workspace, named)
     if found.why:
@@ -107,7 +107,7 @@ def _release(named: str, workspace: Workspace, progress: Progress, *, offline: b
 
 def _from_bucket(workspace: Workspace, prefix: str) -> Read:
     def read(path: str, offset: int, length: int) -> bytes:
-        from modelctl.cli.releases import open_store
+        from modelctl.rollout.lookup import open_store
 
         store = open_store(workspace, None)
         blocks = []

@@ -53,10 +53,10 @@ def gc(
     modelctl gc qwen3-4b --older-than 30 --keep-last 2 --yes
     """
     from modelctl.cli.progress import shown
-    from modelctl.cli.releases import open_store
     from modelctl.registry.removal import held_in, remove
     from modelctl.registry.staged import staged_areas, unstage
     from modelctl.registry.summary import summaries
+    from modelctl.rollout.lookup import open_store
     from modelctl.rollout.retention import Rules, judge, require_current, retire
     from modelctl.settings import load_workspace
 

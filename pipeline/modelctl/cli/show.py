@@ -37,10 +37,10 @@ def show(release: str, everything: bool, as_json: bool) -> None:
     modelctl show qwen3-4b@stable:prod --json
     """
     from modelctl.cli.listing import list_releases, roles_of
-    from modelctl.cli.releases import allowed_signers, find
     from modelctl.registry.dossier import gather
     from modelctl.registry.references import parse_reference
     from modelctl.registry.trust import signers_of
+    from modelctl.rollout.lookup import allowed_signers, find
     from modelctl.rollout.standing import standings
     from modelctl.settings import load_workspace
 

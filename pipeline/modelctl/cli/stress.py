@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 if TYPE_CHECKING:
-    from modelctl.model.config import ModelConfig
     from modelctl.serving.bodies import Api
     from modelctl.serving.endpoint import Endpoint
     from modelctl.serving.plan import LoadPlan
@@ -174,10 +173,11 @@ def _sweep(
     from modelctl.page.charts import require_charts
     from modelctl.serving.sweep_record import SweepRecord
     from modelctl.serving.sweep_run import sweep
+    from modelctl.sizing.peek import peek
 
     answer = plan.answer_tokens
     wanted = None if lengths is None else parse_lengths(lengths, endpoint, answer_tokens=answer)
-    config = None if repo is None else _config(repo)
+    config = None if repo is None else peek(repo, Path.cwd()).config()
     if html:
         require_charts()  # before an hour of load, not after it
     record, seen = SweepRecord(folder=out), None
@@ -211,20 +211,6 @@ def _at_rate(endpoint: Endpoint, plan: LoadPlan, out: Path, *, json_target: str 
         print_rate(endpoint, result, console())
     answered = any(row.failure is None for row in result.rows)
     return 0 if answered and client_fault(result) is None else 3
-
-
-def _config(repo: str) -> ModelConfig:
-    from modelctl.model.config import CONFIG_NAME, read_config
-    from modelctl.model.hub import Hub
-    from modelctl.model.sources import hub_name
-    from modelctl.sizing.facts import config_of_hub
-
-    folder = Path(repo).expanduser()
-    if (folder / CONFIG_NAME).is_file():
-        return read_config(folder / CONFIG_NAME)
-    repo_id, revision = hub_name(repo)
-    hub = Hub()
-    return config_of_hub(hub, hub.listing(repo_id, revision))
 
 
 def _doubled(first: int, last: int) -> tuple[int, ...]:

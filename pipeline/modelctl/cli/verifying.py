@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from modelctl.cli.attested import attestation_plain
 from modelctl.cli.output import counted
-from modelctl.cli.releases import Found, allowed_signers, find, find_in_bucket, open_store
 from modelctl.errors import InputError, RefusedError
 from modelctl.model.tree import Tree, scan_tree
 from modelctl.progress import Progress
@@ -19,6 +18,7 @@ from modelctl.registry.summary import published
 from modelctl.registry.trust import Signed, signers_of, trusted
 from modelctl.registry.verify import compare
 from modelctl.registry.verify_bucket import BucketVerification, verify_bucket
+from modelctl.rollout.lookup import Found, allowed_signers, find, find_in_bucket, open_store
 
 if TYPE_CHECKING:
     from modelctl.admission.signers import AllowedSigner

@@ -8,22 +8,21 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from modelctl.errors import InputError
+from modelctl.errors import CannotDecideError, InputError
 from modelctl.files import write_whole
 from modelctl.model import dvc_pointer
-from modelctl.model.card import CARD, parse_card
-from modelctl.model.hub import Hub
-from modelctl.model.hub_peek import read_small
+from modelctl.model.card import parse_card
 from modelctl.model.release import load_release, parse_release_id, release_folder
-from modelctl.model.sources import S3_SCHEME, hub_name
+from modelctl.model.sources import S3_SCHEME
 from modelctl.registry.card import Card, card_of
 from modelctl.settings import Workspace
-from modelctl.sizing.facts import ModelFacts, facts_of_folder, facts_of_hub
+from modelctl.sizing.facts import ModelFacts
 from modelctl.sizing.gpus import find_gpu
+from modelctl.sizing.peek import FolderPeek, peek
 from modelctl.sizing.plan import Demand, Plan, best_plan
 
 DECIDE = "# decide:"
@@ -97,23 +96,19 @@ def read_origin(origin: str, root: Path) -> Known:
     folder = Path(origin).expanduser()
     if folder.suffix == dvc_pointer.SUFFIX and folder.is_file():
         return Known(source={"dvc": _relative(folder, root)}, unread="a DVC pointer is followed by the admission alone")
-    if folder.is_dir():
-        content = (folder / CARD).read_bytes()[: 1 << 20] if (folder / CARD).is_file() else b""
-        return _read({"folder": _relative(folder, root)}, content, lambda: facts_of_folder(folder, name=origin))
-    hub = Hub()
-    upstream = hub.listing(*hub_name(origin))
-    content = read_small(hub, upstream, CARD) if CARD in upstream.files else b""
-    return _read({"hub": upstream.repo_id, "revision": upstream.commit}, content, lambda: facts_of_hub(hub, upstream))
-
-
-def _read(source: dict[str, str], content: bytes, facts: Callable[[], ModelFacts]) -> Known:
-    card, read, unread = Card(), None, None
+    model = peek(origin, Path.cwd())
+    if isinstance(model, FolderPeek):
+        source = {"folder": _relative(model.folder, root)}
+    else:
+        source = {"hub": model.upstream.repo_id, "revision": model.upstream.commit}
+    card, facts, unread = Card(), None, None
+    content = model.card()
     try:
         card = card_of(*parse_card(content))
-        read = facts()
-    except InputError as error:  # an adapter, a GGUF file, a broken card: the admission says more
+        facts = model.facts()
+    except (InputError, CannotDecideError) as error:  # an adapter, a GGUF file, a broken card: the admission says more
         unread = error.message
-    return Known(source=source, card=card, facts=read, unread=unread)
+    return Known(source=source, card=card, facts=facts, unread=unread)
 
 
 def _relative(place: Path, root: Path) -> str:

@@ -39,14 +39,16 @@ class ModelFacts:
 
 
 def facts_of_folder(folder: Path, *, name: str) -> ModelFacts:
-    """Facts of a model's folder; headers are read, weights are not. Raises `InputError`, `CannotDecideError`."""
-    if not (folder / CONFIG_NAME).is_file():
-        raise InputError(
-            f"{name}: no {CONFIG_NAME}", remedy=f"name the folder that holds {CONFIG_NAME} and the weights"
-        )
-    config = read_config(folder / CONFIG_NAME)
+    """Facts of a model's folder; headers are read, weights are not. Where only config.json and the index are there, the
+    index is believed. Raises `InputError`, `CannotDecideError`."""
+    config = config_of_folder(folder, name=name)
     present = sorted(path.name for path in folder.iterdir() if path.is_file())
     index = read_object(folder / INDEX_NAME, origin=INDEX_NAME) if INDEX_NAME in present else None
+    total = _stated_bytes(index)
+    if total is not None and not any(path.endswith((WEIGHTS, *_OTHER_FORMATS)) for path in present):
+        return ModelFacts(
+            name=name, config=config, weight_bytes=total, measured="total_size of the index; no weights are here"
+        )
     files = _loaded(present, index, name)
     dtypes: Counter[str] = Counter()
     for file in files:
@@ -58,11 +60,19 @@ def facts_of_folder(folder: Path, *, name: str) -> ModelFacts:
             )
         for tensor in header.tensors:
             dtypes[tensor.dtype] += tensor.size_bytes
-    total = sum(dtypes.values())
     return ModelFacts(
-        name=name, config=config, weight_bytes=total, dtype_bytes=dict(dtypes.most_common()),
+        name=name, config=config, weight_bytes=dtypes.total(), dtype_bytes=dict(dtypes.most_common()),
         measured=f"tensors of {len(files)} safetensors file{'s' if len(files) > 1 else ''}",
     )  # fmt: skip
+
+
+def config_of_folder(folder: Path, *, name: str) -> ModelConfig:
+    """The config.json of a model's folder. Raises `InputError`."""
+    if not (folder / CONFIG_NAME).is_file():
+        raise InputError(
+            f"{name}: no {CONFIG_NAME}", remedy=f"name the folder that holds {CONFIG_NAME} and the weights"
+        )
+    return read_config(folder / CONFIG_NAME)
 
 
 def config_of_hub(hub: Hub, upstream: Upstream) -> ModelConfig:
@@ -92,6 +102,13 @@ def facts_of_hub(hub: Hub, upstream: Upstream) -> ModelFacts:
         weight_bytes=sum(upstream.files[file].size_bytes for file in files),
         measured=f"listed sizes of {len(files)} safetensors file{'s' if len(files) > 1 else ''}, headers included",
     )
+
+
+def _stated_bytes(index: Mapping[str, Json] | None) -> int | None:
+    """What an index says of the bytes of all tensors."""
+    metadata = (index or {}).get("metadata")
+    total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
+    return total if isinstance(total, int) and not isinstance(total, bool) and total > 0 else None
 
 
 def _name(upstream: Upstream) -> str:

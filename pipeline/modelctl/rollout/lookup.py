@@ -1,4 +1,4 @@
-"""What several commands do first: find the release that a person named, and what is known of it here.
+"""Find the release that a person named, and what is known of it here: the first step of pull, verify and their kin.
 
 In a registry repository the records and the environments in git decide; with `--from` only the bucket is asked, so that
 an init container needs neither git nor the repository.
