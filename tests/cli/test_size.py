@@ -34,12 +34,34 @@ def test_fitting_nothing_is_exit_1_and_says_what_would(tmp_path: Path) -> None:
     assert "why not: config.json states at most 256 tokens" in done.stdout
 
 
+def test_prices_by_gpu_make_a_table_and_the_cheapest_is_explained(tmp_path: Path) -> None:
+    tiny_llama(tmp_path / "m")
+    arguments = (
+        "size", "./m", "--gpu", "L4", "--gpu", "H100-80GB", "--gpu", "A100-80GB", "--gpu", "8GiB",
+        "--price", "L4=0.72", "--price", "h100 80gb=3.6", "--purchase", "A100-80GB=35040", "--purchase", "8GiB=3504",
+        "--years", "4", "--power-price", "0.25", "--throughput", "L4=100", "--throughput", "1000", "--json", "s.json",
+    )  # fmt: skip
+    done = modelctl(*arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    plans = {plan["gpu"]: plan for plan in json.loads((tmp_path / "s.json").read_text())}
+    costs = {name: round(plan["cost_per_million_tokens"], 4) for name, plan in plans.items()}
+    assert costs == {"L4": 2.0, "H100-80GB": 1.0, "A100-80GB": 0.3056, "8GiB": 0.0278}
+    assert [plan["smallest_slice"] for plan in plans.values()] == [None, "H100-80GB:1g.10gb", "A100-80GB:1g.10gb", None]
+    assert "./m on 8GiB fits" in done.stdout
+    assert "without power: that of 8GiB is not known" in done.stdout
+    assert "1g.10gb" in done.stdout
+
+
 def test_bad_input(tmp_path: Path) -> None:
     tiny_llama(tmp_path / "m")
     for arguments, words in (
         (["./nope"], "neither a folder here nor a Hub id"),
         (["./m", "--gpu", "H101"], "no GPU 'H101'"),
         (["./m", "--price", "1", "--purchase", "2"], "exclude each other"),
+        (["./m", "--price", "1", "--price", "2"], "one number above zero for all GPUs"),
+        (["./m", "--price", "L4=1", "--price", "L4=2"], "one number above zero for all GPUs"),
+        (["./m", "--throughput", "L4=fast"], "--throughput 'L4=fast'"),
+        (["./m", "--price", "L5=1"], "no GPU 'L5'"),
     ):
         done = modelctl("size", *arguments, cwd=tmp_path)
         assert done.returncode == 2

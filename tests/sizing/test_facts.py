@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,21 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     (other / "config.json").unlink()
     with pytest.raises(InputError, match=r"no config\.json"):
         facts_of_folder(other, name="o")
+
+
+def test_config_and_index_alone_are_enough_where_no_weights_are(tmp_path: Path) -> None:
+    folder = tiny_llama(tmp_path / "m", shards=2)
+    whole = facts_of_folder(folder, name="m").weight_bytes
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps(json.loads(index.read_text()) | {"metadata": {"total_size": whole}}))
+    for shard in folder.glob("*.safetensors"):
+        shard.unlink()
+    found = facts_of_folder(folder, name="m")
+    assert found.weight_bytes == whole
+    assert found.measured == "total_size of the index; no weights are here"
+    index.write_text(json.dumps(json.loads(index.read_text()) | {"metadata": {"total_size": "much"}}))
+    with pytest.raises(InputError, match="model-00001"):
+        facts_of_folder(folder, name="m")
 
 
 def test_a_broken_header_is_named(tmp_path: Path) -> None:

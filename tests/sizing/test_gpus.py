@@ -33,6 +33,7 @@ def test_profiles_as_the_mig_guide_names_them(name: str, profiles: set[str]) -> 
 def test_a_slice_has_its_eighths() -> None:
     whole, part = GPUS["H100-80GB"], find_gpu("H100-80GB:3g.40gb")
     assert part.memory_bytes == whole.memory_bytes // 2
+    assert part.power_w == 350
     assert part.mig == {}
 
 

@@ -13,6 +13,7 @@ from modelctl.sizing.facts import ModelFacts
 from modelctl.sizing.gpus import find_gpu
 from modelctl.sizing.kv import kv_layout
 from modelctl.sizing.plan import Demand, best_plan, plan_on, possible_ranks
+from modelctl.sizing.slices import smallest_slice
 from modelctl.sizing.ways_out import quantised, ways_out
 
 
@@ -132,6 +133,29 @@ def test_ways_out_come_in_order_of_cost_and_all_fit() -> None:
     many = ways_out(plan_on(LLAMA_8B, find_gpu("L4"), Demand(length=8192, streams=500), ranks=1))
     assert "replicas" in many[0].what
     assert all(way.plan.fits for way in many)
+
+
+def test_the_smallest_slice_that_is_enough() -> None:
+    plan = plan_on(LLAMA_8B, find_gpu("H100-80GB"), Demand(length=8192, streams=16), ranks=1)
+    part = smallest_slice(plan)
+    assert part is not None
+    assert (part.gpu.name, part.fits) == ("H100-80GB:3g.40gb", True)  # of two with as much memory that with fewer cores
+    smaller = plan_on(LLAMA_8B, find_gpu("H100-80GB:2g.20gb"), plan.demand, ranks=1)
+    assert not smaller.fits
+    assert smallest_slice(smaller) is None
+    for gpu, streams in (("H100-80GB", 50), ("L40S", 4)):  # too much for a slice; a card without slices
+        assert smallest_slice(plan_on(LLAMA_8B, find_gpu(gpu), Demand(length=8192, streams=streams), ranks=1)) is None
+
+
+def test_a_slice_is_mended_by_a_larger_one_and_then_by_its_card() -> None:
+    firsts = {}
+    for streams in (16, 50):
+        found = ways_out(
+            plan_on(LLAMA_8B, find_gpu("H100-80GB:1g.20gb"), Demand(length=8192, streams=streams), ranks=1)
+        )
+        assert all(way.plan.fits for way in found)
+        firsts[streams] = [way.what for way in found if "H100" in way.what]
+    assert firsts == {16: ["a larger slice, H100-80GB:3g.40gb"], 50: ["the whole card, H100-80GB"]}
 
 
 def test_no_8_bit_cache_where_the_gpu_has_no_8_bit_floats() -> None:

@@ -24,13 +24,18 @@ POSITIVE = click.FloatRange(0, min_open=True)
 @click.option("--block-size", type=click.IntRange(1), default=16, show_default=True, help="Tokens of a KV block.")
 @click.option("--engine-version", metavar="VERSION", help="Of vLLM: windows grow with it.  [default: a current one]")
 @click.option("--eager", is_flag=True, help="Without CUDA graphs (--enforce-eager).")
-@click.option("--price", type=click.FloatRange(0), metavar="MONEY", help="Of one GPU per hour.")
-@click.option("--purchase", type=click.FloatRange(0), metavar="MONEY", help="Of one GPU, instead of --price.")
+@click.option("--price", multiple=True, metavar="[GPU=]MONEY", help="Of one GPU (or slice) per hour; again for others.")
+@click.option("--purchase", multiple=True, metavar="[GPU=]MONEY", help="Of one GPU, instead of --price.")
 @click.option("--years", type=POSITIVE, default=4.0, show_default=True, help="Over which a purchase is spread.")
 @click.option(
     "--power-price", type=click.FloatRange(0), default=0.0, metavar="MONEY", help="Of a kWh, with --purchase."
 )
-@click.option("--throughput", type=POSITIVE, metavar="TOKENS/S", help="Written tokens a second, all GPUs together.")
+@click.option(
+    "--throughput",
+    multiple=True,
+    metavar="[GPU=]TOKENS/S",
+    help="Written tokens a second, all GPUs of a kind together.",
+)
 @click.option("--report", type=FILE, help="Take the throughput that this admission report measured.")
 @click.option("--json", "json_target", metavar="FILE|-", help="Also write the result as JSON; - is stdout.")
 def size(
@@ -45,11 +50,11 @@ def size(
     block_size: int,
     engine_version: str | None,
     eager: bool,
-    price: float | None,
-    purchase: float | None,
+    price: tuple[str, ...],
+    purchase: tuple[str, ...],
     years: float,
     power_price: float,
-    throughput: float | None,
+    throughput: tuple[str, ...],
     report: Path | None,
     json_target: str | None,
 ) -> int:
@@ -61,17 +66,20 @@ def size(
     \b
     modelctl size org/model --gpu L4 --gpu H100-80GB:3g.40gb --length 8192 --streams 32
     modelctl size ./model --gpu H100-80GB --price 2.5 --throughput 1800
+    modelctl size ./model --gpu L4 --gpu H100-80GB --price L4=0.8 --price H100-80GB=2.5
     modelctl size ./model --gpu A100-80GB --purchase 15000 --power-price 0.2 --report admission.json
     """
     from modelctl.api import size as run
     from modelctl.cli.output import console, write_json
-    from modelctl.cli.size_text import Money, as_json, explain, overview
+    from modelctl.cli.size_money import Amounts, Money, best, parse_amounts
+    from modelctl.cli.size_text import as_json, explain, overview
     from modelctl.errors import InputError
     from modelctl.settings import load_workspace
 
-    if price is not None and purchase is not None:
-        raise InputError("--price and --purchase exclude each other", remedy="give one of them")
-    if throughput is not None and report is not None:
+    prices, purchases = parse_amounts("--price", price), parse_amounts("--purchase", purchase)
+    if prices.clashes(purchases):
+        raise InputError("--price and --purchase exclude each other", remedy="give one of them for each GPU")
+    if throughput and report is not None:
         raise InputError("--throughput and --report exclude each other", remedy="give one of them")
     given = {
         "length": length, "streams": streams, "utilisation": utilization, "batched_tokens": batched_tokens,
@@ -80,8 +88,8 @@ def size(
     demand = {key: value for key, value in given.items() if value is not None}
     plans = run(load_workspace(Path.cwd()), repo, gpus=gpus, max_gpus=max_gpus, demand=demand)
     money = Money(
-        price=price, purchase=purchase, years=years, power_price=power_price,
-        tokens_per_s=throughput if report is None else _measured(report),
+        price=prices, purchase=purchases, years=years, power_price=power_price,
+        tokens_per_s=parse_amounts("--throughput", throughput) if report is None else Amounts(others=_measured(report)),
     )  # fmt: skip
     if json_target:
         write_json(json_target, as_json(plans, money))
@@ -89,7 +97,7 @@ def size(
         out = console()
         if len(plans) > 1:
             overview(plans, money, out)
-        explain(next((plan for plan in plans if plan.fits), plans[-1]), money, out)
+        explain(best(plans, money), money, out)
     return 0 if any(plan.fits for plan in plans) else 1
 
 

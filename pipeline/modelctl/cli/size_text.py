@@ -5,43 +5,18 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from modelctl.cli.size_money import Money
 from modelctl.sizing.budget import GIB
-from modelctl.sizing.cost import cost_per_million, decode_bound, hourly_price
+from modelctl.sizing.cost import decode_bound
 from modelctl.sizing.plan import Plan
+from modelctl.sizing.slices import smallest_slice
 from modelctl.sizing.ways_out import ways_out
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-@dataclass(frozen=True, kw_only=True)
-class Money:
-    """Prices, in whatever currency they were given, and a stated or measured throughput in tokens/s."""
-
-    price: float | None
-    purchase: float | None
-    years: float
-    power_price: float
-    tokens_per_s: float | None
-
-    def per_hour(self, plan: Plan) -> float | None:
-        """Price of one GPU of a plan per hour."""
-        if self.purchase is None:
-            return self.price
-        power_w = plan.gpu.power_w or 0
-        return hourly_price(purchase=self.purchase, years=self.years, power_w=power_w, price_per_kwh=self.power_price)
-
-    def per_million(self, plan: Plan) -> tuple[float, bool] | None:
-        """Cost of a million written tokens, and whether it is a least one: only a bound of the throughput is known."""
-        hourly, bound = self.per_hour(plan), decode_bound(plan)
-        rate = self.tokens_per_s or bound
-        if hourly is None or rate is None or not plan.fits:
-            return None
-        cost = cost_per_million(price_per_hour=hourly, gpus=plan.ranks, tokens_per_s=rate)
-        return cost, self.tokens_per_s is None
 
 
 def overview(plans: Sequence[Plan], money: Money, out: Console) -> None:
@@ -51,17 +26,26 @@ def overview(plans: Sequence[Plan], money: Money, out: Console) -> None:
     length, streams = plans[0].length, plans[0].demand.streams
     out.print(f"{plans[0].facts.name}: {_streams(streams)} of {length:,} tokens\n", style="bold")
     table = Table("GPU", "count", "weights", "KV pool", "longest", "streams", "fits", box=None, pad_edge=False)
+    parts = [smallest_slice(plan) for plan in plans]
+    if any(parts):
+        table.add_column("slice")
     priced = any(money.per_million(plan) for plan in plans)
     if priced:
         table.add_column("per million tokens")
-    for plan in plans:
+    for plan, part in zip(plans, parts, strict=True):
         cells = [
             plan.gpu.name, str(plan.ranks), _gib(plan.budget.weights), _gib(max(0, plan.budget.kv_pool)),
             f"{plan.longest:,}", f"{plan.streams:,}", "yes" if plan.fits else "no",
         ]  # fmt: skip
+        if any(parts):
+            cells.append(part.gpu.name.partition(":")[2] if part is not None else "-")
         table.add_row(*cells, *([_cost(plan, money)] if priced else []), style=None if plan.fits else "dim")
     out.print(table)
-    out.print("bytes are those of one GPU; longest: one stream alone; streams: of that length, at once\n", style="dim")
+    sliced = "; slice: the smallest that is enough" if any(parts) else ""
+    out.print(
+        f"bytes are those of one GPU; longest: one stream alone; streams: of that length, at once{sliced}\n",
+        style="dim",
+    )
 
 
 def explain(plan: Plan, money: Money, out: Console) -> None:
@@ -82,9 +66,14 @@ def explain(plan: Plan, money: Money, out: Console) -> None:
     if bound is not None:
         out.print(f"bound: at most {bound:,.0f} written tokens/s by memory bandwidth; measure what is reached")
     if money.per_million(plan):
+        left_out = f", without power: that of {plan.gpu.name} is not known" if money.leaves_out_power(plan) else ""
         out.print(
             f"cost:  {_cost(plan, money)} per million written tokens, at {money.per_hour(plan):.4g} a GPU and hour"
+            f"{left_out}"
         )
+    part = smallest_slice(plan)
+    if part is not None:
+        out.print(f"slice: {part.gpu.name} is enough ({_gib(part.gpu.memory_bytes)}, {_streams(part.streams)})")
 
 
 def _lines(plan: Plan) -> Iterator[tuple[str, str, str]]:
@@ -112,7 +101,7 @@ def as_json(plans: Sequence[Plan], money: Money) -> str:
 
 
 def _plain(plan: Plan, money: Money) -> dict[str, object]:
-    layout, cost = plan.layout, money.per_million(plan)
+    layout, cost, part = plan.layout, money.per_million(plan), smallest_slice(plan)
     return {
         "model": plan.facts.name,
         "weight_bytes": plan.facts.weight_bytes,
@@ -132,7 +121,9 @@ def _plain(plan: Plan, money: Money) -> dict[str, object]:
             "pool_blocks": plan.pool_blocks, "blocks_a_stream": plan.blocks_a_stream,
         },
         "flags": dict(plan.flags),
+        "smallest_slice": None if part is None else part.gpu.name,
         "tokens_per_s_bound": decode_bound(plan),
+        "price_per_gpu_hour": money.per_hour(plan),
         "cost_per_million_tokens": None if cost is None else cost[0],
         "cost_is_a_least_one": None if cost is None else cost[1],
         "ways_out": [

@@ -93,7 +93,7 @@ def find_gpu(text: str) -> Gpu:
 
 
 def slice_of(gpu: Gpu, profile: str) -> Gpu:
-    """A MIG slice as a GPU of its own; a bandwidth of as many eighths. Raises `InputError`."""
+    """A MIG slice as a GPU of its own: as many eighths of bandwidth and power. Raises `InputError`."""
     eighths = gpu.mig.get(profile)
     if eighths is None:
         known = ", ".join(gpu.mig) or "none: it can't be divided"
@@ -103,7 +103,7 @@ def slice_of(gpu: Gpu, profile: str) -> Gpu:
         name=f"{gpu.name}:{profile}",
         memory_bytes=gpu.memory_bytes * eighths // 8,
         bandwidth_bytes_s=gpu.bandwidth_bytes_s and gpu.bandwidth_bytes_s * eighths / 8,
-        power_w=None,
+        power_w=gpu.power_w and gpu.power_w * eighths // 8,
         mig={},
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from modelctl.sizing.facts import ModelFacts
 from modelctl.sizing.gpus import GPUS, Gpu
 from modelctl.sizing.plan import RANKS, Demand, Plan, plan_on, possible_ranks
+from modelctl.sizing.slices import larger_slices
 
 BITS = 4
 GROUP = 128
@@ -89,14 +90,22 @@ def _more(plan: Plan) -> Iterator[WayOut]:
         replicas = -(-plan.demand.streams // plan.streams)
         share = _again(plan, demand=replace(plan.demand, streams=-(-plan.demand.streams // replicas)))
         yield WayOut(what=f"{replicas} replicas that share the streams", plan=share)
+    for larger in larger_slices(plan):
+        if larger.fits:
+            yield WayOut(
+                what=f"{'a larger slice' if ':' in larger.gpu.name else 'the whole card'}, {larger.gpu.name}",
+                plan=larger,
+            )
+            break
     for ranks in possible_ranks(plan.facts, plan.gpu, max(RANKS)):
         if ranks > plan.ranks:
             more = plan_on(plan.facts, plan.gpu, plan.demand, ranks=ranks)
             if more.fits:
                 yield WayOut(what=f"{ranks} GPUs of this kind instead of {plan.ranks}", plan=more)
                 break
-    larger = (gpu for gpu in sorted(GPUS.values(), key=_memory) if gpu.memory_bytes > plan.gpu.memory_bytes)
-    for gpu in larger:
+    for gpu in sorted(GPUS.values(), key=_memory):
+        if gpu.memory_bytes <= plan.gpu.memory_bytes or plan.gpu.name.startswith(f"{gpu.name}:"):
+            continue
         whole = plan_on(plan.facts, gpu, plan.demand, ranks=1)
         if whole.fits:
             yield WayOut(what=f"one {gpu.name}", plan=whole)
