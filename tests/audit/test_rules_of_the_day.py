@@ -14,7 +14,8 @@ from modelctl.admission.keys import KeySigner, load_signing_key
 from modelctl.admission.report import CheckReport, Report, WaivedFinding
 from modelctl.audit.verify import verify
 from modelctl.checks.base import Finding, Measurement
-from modelctl.registry.checkpoint import CHECKPOINT_FILE, write_checkpoint
+from modelctl.registry.checkpoint import write_checkpoint
+from modelctl.registry.names import CHECKPOINT_FILE
 from tests.support.history import POLICY, Registry, an_admission
 from tests.support.keys import ssh_key
 

@@ -9,8 +9,7 @@ import pytest
 
 from modelctl.audit.verify import verify
 from modelctl.git import Git
-from modelctl.rollout.published import PUBLISHED_FILE
-from modelctl.rollout.words import DIGEST_ANNOTATION
+from modelctl.rollout.words import DIGEST_ANNOTATION, PUBLISHED_FILE
 from tests.support.history import Registry, a_registry, a_served_registry
 from tests.support.keys import ssh_key
 from tests.support.reports import a_report

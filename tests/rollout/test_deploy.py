@@ -10,8 +10,9 @@ from modelctl.admission.report import Report
 from modelctl.errors import InputError, RefusedError
 from modelctl.git import GitError
 from modelctl.rollout.deploy import FIRST_NOTE, roll_out
-from modelctl.rollout.published import PUBLISHED_FILE, parse_published
+from modelctl.rollout.published import parse_published
 from modelctl.rollout.render import FILES
+from modelctl.rollout.words import PUBLISHED_FILE
 from tests.support.history import Registry, a_registry
 from tests.support.reports import a_report
 

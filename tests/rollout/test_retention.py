@@ -13,9 +13,9 @@ from modelctl.errors import CannotDecideError, InputError
 from modelctl.registry.retired import retired
 from modelctl.registry.summary import summaries
 from modelctl.rollout.deploy import roll_out
-from modelctl.rollout.published import PUBLISHED_FILE
 from modelctl.rollout.retention import Judged, Rules, judge, retire
 from modelctl.rollout.steering import Order, promote
+from modelctl.rollout.words import PUBLISHED_FILE
 from tests.support.history import Registry, a_long_registry
 
 pytestmark = pytest.mark.slow

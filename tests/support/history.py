@@ -20,19 +20,12 @@ from modelctl.model.release import Metadata, release_folder
 from modelctl.model.tree import FileEntry, Tree
 from modelctl.registry.checkpoint import write_checkpoint
 from modelctl.registry.manifest import Served
-from modelctl.registry.records import (
-    ATTESTATION_FILE,
-    RECORD_FILE,
-    REPORT_FILE,
-    EvidenceRecord,
-    PolicyRecord,
-    Record,
-    SourceRecord,
-)
+from modelctl.registry.names import ATTESTATION_FILE, RECORD_FILE, REPORT_FILE
+from modelctl.registry.records import EvidenceRecord, PolicyRecord, Record, SourceRecord
 from modelctl.registry.versions import tag_name
 from modelctl.rollout.deploy import RolledOut, roll_out
-from modelctl.rollout.published import PUBLISHED_FILE
 from modelctl.rollout.steering import Order, promote
+from modelctl.rollout.words import PUBLISHED_FILE
 from tests.support.evidence import checked
 from tests.support.keys import ssh_key
 from tests.support.reports import DIGEST, a_report

@@ -12,8 +12,9 @@ from typing import IO
 from modelctl.admission.attestation import sign
 from modelctl.admission.keys import KeySigner, load_signing_key
 from modelctl.documents import parse_yaml, validate
-from modelctl.registry.checkpoint import CHECKPOINT_FILE, Checkpoint, checkpoint_sha256
-from modelctl.registry.records import ATTESTATION_FILE, RECORD_FILE, REPORT_FILE, Record
+from modelctl.registry.checkpoint import Checkpoint, checkpoint_sha256
+from modelctl.registry.names import ATTESTATION_FILE, CHECKPOINT_FILE, RECORD_FILE, REPORT_FILE
+from modelctl.registry.records import Record
 from modelctl.rollout.words import PROMOTED_ANNOTATION
 from tests.support.history import RELEASE_FILE, Registry, a_registry, an_admission
 from tests.support.rollouts import IMAGE

@@ -12,7 +12,7 @@ from modelctl.model.release import Gpu, Serving
 from modelctl.repository.contents import edited
 from modelctl.rollout.environment import Environment
 from modelctl.rollout.manifest import ServedRelease
-from modelctl.rollout.published import PUBLISHED_FILE
+from modelctl.rollout.words import PUBLISHED_FILE
 
 PROJECT = Path(__file__).parents[2]
 NOTHING_PUBLISHED = edited((PROJECT / PUBLISHED_FILE).read_text(encoding="utf-8"), {"data": {}})

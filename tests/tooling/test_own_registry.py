@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from modelctl.admission.signers import SIGNERS_FILE
+from modelctl.admission.names import SIGNERS_FILE
 from modelctl.model.tree import scan_tree
 from modelctl.registry.dossier import Dossier, gather
 from modelctl.registry.trust import signers_of

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from modelctl.admission.names import SIGNERS_FILE, SIGNERS_FOLDER
 from modelctl.admission.policy import LoadedPolicy, load_policy
 from modelctl.admission.policy_files import POLICIES, SETTINGS, FolderFiles, RuleFiles, rule_files
 from modelctl.admission.report import PolicyReport
-from modelctl.admission.signers import PEM, SIGNERS_FILE, SIGNERS_FOLDER
+from modelctl.admission.signers import PEM, TRUSTED_ROOT
 from modelctl.admission.waivers import FOLDER, Waivers, load_waivers
 from modelctl.documents import parse_yaml, validate
 from modelctl.errors import InputError
@@ -93,7 +94,8 @@ def _differences(policy: LoadedPolicy, files: RuleFiles) -> Iterator[str]:
     here = FolderFiles(files.root)
     folders = (POLICIES, FOLDER, SIGNERS_FOLDER)
     every = {path for folder in folders for source in (here, files) for path in source.listing(folder)}
-    paths = sorted(path for path in every if path.endswith((".yaml", ".yml", PEM)) or path == SIGNERS_FILE.as_posix())
+    kinds = (".yaml", ".yml", PEM, TRUSTED_ROOT)
+    paths = sorted(path for path in every if path.endswith(kinds) or path == SIGNERS_FILE.as_posix())
     layers = {files.place(path) for path in paths} & {layer.place for layer in policy.layers}
     for path in [*paths, SETTINGS]:
         theirs = files.read(path)

@@ -26,7 +26,8 @@ from modelctl.audit.publications import Publication
 from modelctl.audit.violation import Unverified, Violation
 from modelctl.errors import InputError, ModelctlError
 from modelctl.isolation import Sandbox
-from modelctl.registry.records import REPORT_FILE, Record
+from modelctl.registry.names import REPORT_FILE
+from modelctl.registry.records import Record
 
 FIGURES: Mapping[str, Mapping[str, str]] = {
     "quantization": {"accuracy-drop-upper": "max_drop_points", "bits-per-byte-rise": "max_bits_per_byte_rise"},

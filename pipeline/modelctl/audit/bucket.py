@@ -15,8 +15,8 @@ from modelctl.audit.violation import Unverified, Violation
 from modelctl.errors import InputError
 from modelctl.registry.claims import claims_in_bucket
 from modelctl.registry.manifest import MANIFESTS
-from modelctl.registry.records import RECORD_FILE, Record
-from modelctl.registry.retired import RETIRED_FILE
+from modelctl.registry.names import RECORD_FILE, RETIRED_FILE
+from modelctl.registry.records import Record
 from modelctl.registry.store import ObjectStore
 from modelctl.registry.verify_bucket import verify_bucket
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from modelctl.admission.names import SIGNERS_FILE
 from modelctl.admission.policy import LoadedPolicy, load_policy
 from modelctl.admission.policy_files import POLICIES, SETTINGS, built_in_folder, text_of
-from modelctl.admission.signers import SIGNERS_FILE, AllowedSigner, repository_signers
+from modelctl.admission.signers import AllowedSigner, repository_signers
 from modelctl.admission.waivers import Waiver, load_waivers
 from modelctl.audit.history import History
 from modelctl.documents import parse_yaml, validate

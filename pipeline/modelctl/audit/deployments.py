@@ -19,11 +19,12 @@ from modelctl.audit.violation import Violation
 from modelctl.errors import InputError
 from modelctl.model.release import NAME_PATTERN, VERSION_PATTERN
 from modelctl.rollout.lint.reading import documents
-from modelctl.rollout.published import PUBLISHED_FILE, parse_published
+from modelctl.rollout.published import parse_published
 from modelctl.rollout.words import (
     DIGEST_ANNOTATION,
     DIGEST_TRAILER,
     ENVIRONMENT_TRAILER,
+    PUBLISHED_FILE,
     RELEASE_ANNOTATION,
     RELEASE_TRAILER,
     ROLLOUT_FILE,

@@ -14,7 +14,7 @@ from modelctl.documents import validate
 from modelctl.errors import InputError
 from modelctl.model.release import Release, Source
 from modelctl.registry.card import CARD_FILE, Card
-from modelctl.registry.records import RECORD_FILE
+from modelctl.registry.names import RECORD_FILE
 from modelctl.rollout.lint.reading import documents
 
 RELEASE_FILE = "release.yaml"

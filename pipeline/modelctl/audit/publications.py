@@ -9,8 +9,8 @@ from modelctl.audit.history import Commit, History, Place
 from modelctl.audit.violation import Violation
 from modelctl.documents import parse_yaml, validate
 from modelctl.errors import InputError
-from modelctl.registry.records import RECORD_FILE, Record
-from modelctl.registry.retired import RETIRED_FILE, RETIRED_TRAILER
+from modelctl.registry.names import RECORD_FILE, RETIRED_FILE, RETIRED_TRAILER
+from modelctl.registry.records import Record
 from modelctl.registry.versions import tag_name
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from modelctl.errors import InputError
-from modelctl.registry.records import RECORD_FILE, REPORT_FILE
+from modelctl.registry.names import RECORD_FILE, REPORT_FILE
 from modelctl.rollout.words import RELEASE_ANNOTATION
 
 VERDICTS = ("admitted", "refused", "undecided")

@@ -13,20 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modelctl.admission.signers import SIGNERS_FILE, SIGNERS_FOLDER
+from modelctl.admission.names import SIGNERS_FILE, SIGNERS_FOLDER
 from modelctl.audit.approvals import Approvals
 from modelctl.audit.events import Event, Kind, event
 from modelctl.audit.history import Commit, FileChange, History, read_history
 from modelctl.audit.memory import Memory
 from modelctl.audit.reading import ReportFacts, facts_of, plain_facts
-from modelctl.registry.records import RECORD_FILE, REPORT_FILE
-from modelctl.registry.retired import RETIRED_FILE
+from modelctl.registry.names import RECORD_FILE, REPORT_FILE, RETIRED_FILE
 from modelctl.registry.versions import tag_name
-from modelctl.rollout.published import PUBLISHED_FILE
 from modelctl.rollout.words import (
     ABORTED_TRAILER,
     DIGEST_TRAILER,
     PROMOTED_TRAILER,
+    PUBLISHED_FILE,
     REASON_TRAILER,
     RELEASE_TRAILER,
     ROLLED_BACK_TRAILER,

@@ -21,7 +21,7 @@ from modelctl.audit.publications import Publication, digest_of, publications, pu
 from modelctl.audit.releases import READ, Ground, Result, check_publication
 from modelctl.audit.tags import Tag, read_tags
 from modelctl.audit.violation import Unverified, Verification, Violation
-from modelctl.registry.records import RECORD_FILE
+from modelctl.registry.names import RECORD_FILE
 from modelctl.registry.store import ObjectStore
 
 AT_ONCE = 64

@@ -101,7 +101,8 @@ def gc(
 def _contents(root: Path, gone: list[Held]) -> dict[str, list[str]]:
     """The sha256s of the files of those releases that have a record."""
     from modelctl.model.release import release_folder
-    from modelctl.registry.records import RECORD_FILE, load_record
+    from modelctl.registry.names import RECORD_FILE
+    from modelctl.registry.records import load_record
 
     return {
         item.id: [file.sha256 for file in load_record(root, item.name, item.version).served.files]

@@ -17,8 +17,8 @@ from modelctl.errors import InputError
 from modelctl.files import write_whole
 from modelctl.git import Git
 from modelctl.model.release import parse_release_id, release_folder
+from modelctl.registry.names import CHECKPOINT_FILE
 
-CHECKPOINT_FILE = "checkpoint.dsse.json"
 PREDICATE_TYPE = "https://modelctl.dev/checkpoint/v1"
 
 

@@ -14,7 +14,8 @@ from modelctl.git import Git
 from modelctl.model.release import Release, load_release, release_folder, similar_release
 from modelctl.registry.card import CARD_FILE, Card
 from modelctl.registry.claims import Claim, claims_in_git
-from modelctl.registry.records import RECORD_FILE, REPORT_FILE, Record, load_record
+from modelctl.registry.names import RECORD_FILE, REPORT_FILE
+from modelctl.registry.records import Record, load_record
 from modelctl.registry.retired import Retired, retired
 
 

@@ -18,19 +18,10 @@ from modelctl.errors import InputError, RefusedError
 from modelctl.files import write_whole
 from modelctl.git import Git
 from modelctl.registry.card import CARD_FILE, Card
-from modelctl.registry.checkpoint import CHECKPOINT_FILE
 from modelctl.registry.dvc import OUTPUT, POINTER_FILE
 from modelctl.registry.manifest import Manifest, Served
-from modelctl.registry.records import (
-    ATTESTATION_FILE,
-    BOM_FILE,
-    RECORD_FILE,
-    REPORT_FILE,
-    EvidenceRecord,
-    PolicyRecord,
-    Record,
-    SourceRecord,
-)
+from modelctl.registry.names import ATTESTATION_FILE, BOM_FILE, CHECKPOINT_FILE, RECORD_FILE, REPORT_FILE
+from modelctl.registry.records import EvidenceRecord, PolicyRecord, Record, SourceRecord
 
 IGNORE_FILE = ".gitignore"
 WRITTEN = (

@@ -16,12 +16,9 @@ from modelctl.documents import Document, load_document, write_yaml
 from modelctl.errors import InputError
 from modelctl.model.release import Metadata, load_release, release_folder, similar_release
 from modelctl.registry.manifest import Digest, Served, Sha256, Timestamp
+from modelctl.registry.names import ATTESTATION_FILE, BOM_FILE, RECORD_FILE, REPORT_FILE
 from modelctl.registry.versions import version_order
 
-RECORD_FILE = "record.yaml"
-REPORT_FILE = "admission.json"
-ATTESTATION_FILE = "attestation.dsse.json"
-BOM_FILE = "bom.cdx.json"
 KeyId = Annotated[str, StringConstraints(pattern=r"^SHA256:[A-Za-z0-9+/]{43}$")]
 
 

@@ -14,9 +14,7 @@ from modelctl.documents import Document, load_document, write_yaml
 from modelctl.errors import InputError
 from modelctl.model.release import Metadata, release_folder
 from modelctl.registry.manifest import Digest, Timestamp
-
-RETIRED_FILE = "retired.yaml"
-RETIRED_TRAILER = "Model-Retired"
+from modelctl.registry.names import RETIRED_FILE
 
 
 class Retired(Document):

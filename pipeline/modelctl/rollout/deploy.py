@@ -16,7 +16,8 @@ from modelctl.documents import read_text
 from modelctl.errors import InputError, RefusedError
 from modelctl.git import Git
 from modelctl.model.release import load_release, parse_release_id, release_folder
-from modelctl.registry.records import REPORT_FILE, Record, load_record
+from modelctl.registry.names import REPORT_FILE
+from modelctl.registry.records import Record, load_record
 from modelctl.registry.retired import refuse_retired
 from modelctl.rollout.canary import Share
 from modelctl.rollout.changes import Change, changes_to, commit_changes, current, reason_trailer, require_clean
@@ -24,10 +25,10 @@ from modelctl.rollout.environment import environments_folder, load_environment
 from modelctl.rollout.evidence import evidence_of
 from modelctl.rollout.manifest import ServedRelease
 from modelctl.rollout.past import still_promoted
-from modelctl.rollout.published import PUBLISHED_FILE, with_release
+from modelctl.rollout.published import with_release
 from modelctl.rollout.render import FILES, render
 from modelctl.rollout.upstream import require_current
-from modelctl.rollout.words import DIGEST_TRAILER, ENVIRONMENT_TRAILER, RELEASE_TRAILER, ROLLOUT_FILE
+from modelctl.rollout.words import DIGEST_TRAILER, ENVIRONMENT_TRAILER, PUBLISHED_FILE, RELEASE_TRAILER, ROLLOUT_FILE
 
 FIRST_NOTE = (
     "first deployment here: Argo Rollouts has no stable release to compare with, so it skips the canary steps and "

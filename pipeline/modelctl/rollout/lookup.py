@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from modelctl.errors import InputError
 from modelctl.model.release import release_folder
-from modelctl.registry.records import RECORD_FILE, Record, load_record
+from modelctl.registry.names import RECORD_FILE
+from modelctl.registry.records import Record, load_record
 from modelctl.registry.references import Known, Reference, choose, parse_reference, published_in
 from modelctl.registry.retired import refuse_retired
 from modelctl.registry.summary import published

@@ -7,15 +7,14 @@ version no `_`). It changes in the same commit as the rollout that needs it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
 from modelctl.documents import Document, parse_yaml, validate
 from modelctl.rollout.manifest import ServedRelease, dump
+from modelctl.rollout.words import PUBLISHED_FILE
 
-PUBLISHED_FILE = Path("policies/cluster/published.yaml")
 _HEADER = "# Written by modelctl rollout: what may be served in this cluster. The admission policy reads it.\n"
 
 

@@ -17,13 +17,14 @@ from modelctl.errors import CannotDecideError, InputError
 from modelctl.files import write_whole
 from modelctl.git import Git, GitError
 from modelctl.model.release import Metadata, release_folder
-from modelctl.registry.retired import RETIRED_FILE, RETIRED_TRAILER, Retired
+from modelctl.registry.names import RETIRED_FILE, RETIRED_TRAILER
+from modelctl.registry.retired import Retired
 from modelctl.registry.summary import Summary, summaries
 from modelctl.registry.versions import version_order
 from modelctl.rollout.changes import one_line, reason_trailer
-from modelctl.rollout.published import PUBLISHED_FILE, without_release
+from modelctl.rollout.published import without_release
 from modelctl.rollout.standing import ENVIRONMENTS, served_anywhere
-from modelctl.rollout.words import DIGEST_TRAILER
+from modelctl.rollout.words import DIGEST_TRAILER, PUBLISHED_FILE
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from modelctl.registry.records import load_record
 from modelctl.rollout.changes import Change, changes_to, commit_changes, current, reason_trailer, require_clean
 from modelctl.rollout.environment import environments_folder, load_environment
 from modelctl.rollout.past import deployments_of, with_promotion
-from modelctl.rollout.published import PUBLISHED_FILE, parse_published
+from modelctl.rollout.published import parse_published
 from modelctl.rollout.standing import Standing, named_in, standing_of, standings
 from modelctl.rollout.upstream import require_current
 from modelctl.rollout.words import (
@@ -27,6 +27,7 @@ from modelctl.rollout.words import (
     DIGEST_TRAILER,
     ENVIRONMENT_TRAILER,
     PROMOTED_TRAILER,
+    PUBLISHED_FILE,
     RELEASE_TRAILER,
     ROLLED_BACK_TRAILER,
     ROLLOUT_FILE,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 RELEASE_ANNOTATION = "modelctl.dev/release"
 DIGEST_ANNOTATION = "modelctl.dev/tree-digest"
 PROMOTED_ANNOTATION = "modelctl.dev/promoted"
@@ -13,5 +15,7 @@ PROMOTED_TRAILER = "Promoted"
 ABORTED_TRAILER = "Aborted"
 ROLLED_BACK_TRAILER = "Rolled-Back"
 REASON_TRAILER = "Reason"
+PUBLISHED_FILE = Path("policies/cluster/published.yaml")
+"""The releases that the cluster's admission policy lets in."""
 ROLLOUT_FILE = "rollout.yaml"
 """The file of a rendered folder that names what is served."""
