@@ -17,7 +17,11 @@ from modelctl.serving.sweep_run import SweepResult
 if TYPE_CHECKING:
     from rich.console import Console
 
-_BAR = 24
+_BAR = -1
+"""A column that is no cell but a bar as long as the throughput."""
+_WIDE, _NARROW, _TINY = 110, 72, 52
+"""Columns of a terminal from which on there is one table, under which of two figures only the worse is shown, and under
+which no confidence is."""
 
 
 def print_sweep(endpoint: Endpoint, plan: SweepPlan, result: SweepResult, out: Console) -> None:
@@ -34,20 +38,49 @@ def print_sweep(endpoint: Endpoint, plan: SweepPlan, result: SweepResult, out: C
         style="dim",
     )
     head, rows, marked = cells(plan, result)
-    table = Table(head[0], head[1], "", *head[2:], box=None, pad_edge=False)
+    if marked is not None:
+        rows[marked][0] += " *"
     rates = [_mean(result.stages, streams, _throughput) or 0.0 for streams in plan.streams]
     most = max(rates, default=0.0) or 1.0
-    for number, (row, rate) in enumerate(zip(rows, rates, strict=True)):
-        bar = Bar(most, 0, rate, width=_BAR, color="green" if number == marked else "cyan")
-        name = f"{row[0]} *" if number == marked else row[0]
-        table.add_row(name, row[1], bar, *row[2:], style="bold" if number == marked else None)
-    out.print(table)
-    out.print()
+    bars = [Bar(most, 0, rate, color="green" if row == marked else "cyan") for row, rate in enumerate(rates)]
+    gap = 2 if out.width >= _TINY else 1
+    for columns in _columns(out.width):
+        table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+        shown = [[_short(row[number], out.width) for number in columns if number != _BAR] for row in (head, *rows)]
+        taken = sum(max(map(len, column)) + gap for column in zip(*shown, strict=True))
+        for number in columns:
+            if number == _BAR:
+                table.add_column("", width=max(6, min(24, out.width - taken)))
+            else:
+                table.add_column(_short(head[number], out.width), no_wrap=True)
+        for index, row in enumerate(shown[1:]):
+            line: list[str | Bar] = list(row)
+            if _BAR in columns:
+                line.insert(columns.index(_BAR), bars[index])
+            table.add_row(*line, style="bold" if index == marked else None)
+        out.print(table)
+        out.print()
     out.print(describe_knee(result.knee))
     for stage in result.stages:
         if not stage.counts:
             where = f"{count_streams(stage.streams)}, round {stage.repeat + 1}"
             out.print(f"{where}, does not count: {stage.why_not}", style="yellow")
+
+
+def _columns(width: int) -> tuple[tuple[int, ...], ...]:
+    """Which cells stand beside one another, as one table or as two."""
+    return ((0, 1, _BAR, 2, 3, 4, 5, 6),) if width >= _WIDE else ((0, 1, _BAR, 2), (0, 3, 4, 5, 6))
+
+
+def _short(cell: str, width: int) -> str:
+    """The cell, on a narrow terminal without the better of two percentiles (`TTFT p50 / p95` is `TTFT p95` there)."""
+    if width < _TINY and cell.endswith(")"):
+        return cell.partition(" (")[0]
+    if width >= _NARROW or " / " not in cell:
+        return cell
+    first, _, worse = cell.rpartition(" / ")
+    what, _, better = first.rpartition(" ")
+    return f"{what} {worse}" if better.startswith("p") else worse
 
 
 def cells(plan: SweepPlan, result: SweepResult) -> tuple[tuple[str, ...], list[list[str]], int | None]:

@@ -42,6 +42,8 @@ details > summary { cursor: pointer; } .narrow svg { max-width: 46rem; margin: 0
   table.words td:empty { display: none; } table.words td::before { content: attr(data-head); display: block;
     font-size: .8rem; color: var(--quiet); } table.words td:first-child { font-weight: 600; }
   .launch td::before, table.words td:first-child::before, table.words td[data-head=""]::before { display: none; } }
+@media (max-width: 32rem) { body { padding: 1rem .6rem 2rem; } section { padding: .7rem .5rem; }
+  .charts svg text { font-size: 12px !important; } }
 @media print { section { break-inside: avoid; } }
 .wide { min-width: 46rem; overflow-wrap: normal; }
 """

@@ -66,9 +66,10 @@ async def _run(
         with progress.task("sweep", total=total, unit="seconds") as task:
             for number, streams, repeat in left:
                 label = f"{streams} streams, round {repeat + 1} of {plan.repeats}: "
-                bar = LoadBar(task, partial(_labelled, label))
+                end_s = plan.ramp_s + plan.stage_s
+                bar = LoadBar(task, partial(_labelled, label), end_s=end_s)
                 stage, result = await run_stage(client, prompts, plan, (number, streams, repeat), on_tick=bar)
-                bar.reach(plan.ramp_s + plan.stage_s)
+                bar.reach(end_s)
                 record.keep(stage, result)
                 if stage.gave_up is not None:
                     raise CannotDecideError(
