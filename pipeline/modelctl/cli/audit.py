@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,8 +14,6 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from modelctl.audit.events import Event
     from modelctl.audit.history import History
     from modelctl.audit.memory import Memory
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from modelctl.audit.timeline import View
     from modelctl.audit.violation import Verification
     from modelctl.registry.store import ObjectStore
-    from modelctl.settings import Workspace
 
 SHALLOW = "this clone is shallow: what happened before its oldest commit is missing, so nothing here is the whole story"
 
@@ -103,30 +101,26 @@ def audit(
     modelctl audit --verify
     """
     import gc
-    from concurrent.futures import ThreadPoolExecutor
 
     from modelctl.audit.history import read_history
+    from modelctl.audit.memory import Memory
+    from modelctl.audit.timeline import View, events_of
     from modelctl.files import find_root
 
     search = {"source": source, "base": base, "policy": policy, "waiver": waiver}
     searched = any(word is not None for word in search.values())
     _refuse_both(now=now, at=at, search=searched, verified=verified, rest=bucket or bool(includes))
-    gc.disable()  # all that is read is kept: to look for garbage meanwhile takes a tenth of the time for nothing
+    name, version = _wanted(release)
+    moment, begin, end = _time("--at", at), _time("--since", since), _time("--until", until)
+    view = View(name=name, version=version, env=environment, since=begin, until=end)
+    store = _store() if bucket else None
+    gc.disable()  # all that is read is kept to the end: looking for garbage takes a tenth of the time for nothing
     try:
-        with ThreadPoolExecutor(1) as pool:
-            reading = pool.submit(read_history, find_root(Path.cwd()))  # git works while the rest is imported
-            from modelctl.audit.memory import Memory
-            from modelctl.audit.timeline import View, events_of
-            from modelctl.settings import load_workspace
-
-        name, version = _wanted(release)
-        moment, begin, end = _time("--at", at), _time("--since", since), _time("--until", until)
-        view = View(name=name, version=version, env=environment, since=begin, until=end)
-        workspace = load_workspace(Path.cwd())
-        history = reading.result()
+        history = read_history(find_root(Path.cwd()))
         memory = Memory(None) if fresh else Memory.of(history)
         everything = events_of(history, memory)
     finally:
+        gc.freeze()
         gc.enable()
     commit, serving = _serving(history, everything, view, moment) if now or moment else (None, None)
     answer = Answer(
@@ -136,9 +130,7 @@ def audit(
         commit=commit,
         serving=serving,
         releases=_releases(history, everything, view, search) if searched else None,
-        verification=_verification(history, view, memory, _store(workspace) if bucket else None, includes)
-        if verified
-        else None,
+        verification=_verification(history, view, memory, store, includes) if verified else None,
     )
     memory.save(whole=False)
     _deliver(answer, view, json_target, csv_target, html_target)
@@ -174,7 +166,7 @@ def _verification(
 def _deliver(
     answer: Answer, view: View, json_target: str | None, csv_target: str | None, html_target: str | None
 ) -> None:
-    from modelctl.cli.output import console, write_json
+    from modelctl.cli.output import write_json
     from modelctl.errors import InputError
 
     if json_target == "-" and csv_target == "-":
@@ -187,24 +179,35 @@ def _deliver(
         from modelctl.cli.audit_page import audit_page
 
         write_json(html_target, audit_page(answer, view))
-    taken = "-" in (json_target, csv_target)
-    _print(answer, None if taken else console(), console(stderr=taken))
+    _print(answer, taken="-" in (json_target, csv_target))
+
+
+def _print(answer: Answer, *, taken: bool) -> None:
+    """For people; only the verification's outcome where a program takes stdout."""
+    from modelctl.cli.output import console
+
+    if not taken:
+        _print_told(answer)
+    if answer.verification is not None:
+        from modelctl.cli.audit_text import print_verification
+
+        print_verification(answer.verification, console(stderr=taken))
     if answer.history.shallow:
         console(stderr=True).print(f"{SHALLOW}\nnext: git fetch --unshallow --tags", style="yellow", soft_wrap=True)
 
 
-def _print(answer: Answer, out: Console | None, talk: Console) -> None:
-    from modelctl.cli.audit_text import print_events, print_origins, print_serving, print_verification
+def _print_told(answer: Answer) -> None:
+    from modelctl.cli.audit_text import MANY, print_events, print_origins, print_serving, write_events
+    from modelctl.cli.output import console
 
-    if out is not None:
-        if answer.serving is not None:
-            print_serving(answer.serving, answer.commit or "", out)
-        if answer.releases is not None:
-            print_origins(answer.releases, out)
-        if answer.serving is None and answer.releases is None:
-            print_events(answer.events, out)
-    if answer.verification is not None:
-        print_verification(answer.verification, talk)
+    if answer.serving is not None:
+        print_serving(answer.serving, answer.commit or "", console())
+    elif answer.releases is not None:
+        print_origins(answer.releases, console())
+    elif len(answer.events) > MANY:
+        write_events(answer.events, sys.stdout)
+    else:
+        print_events(answer.events, console())
 
 
 def _refuse_both(*, now: bool, at: str | None, search: bool, verified: bool, rest: bool) -> None:
@@ -220,10 +223,10 @@ def _refuse_both(*, now: bool, at: str | None, search: bool, verified: bool, res
 
 
 def _wanted(release: str | None) -> tuple[str | None, str | None]:
-    from modelctl.model.release import parse_release_id
-
     if release is None or "@" not in release:
         return release, None
+    from modelctl.model.release import parse_release_id
+
     return parse_release_id(release)
 
 
@@ -248,9 +251,12 @@ def _time(option: str, text: str | None) -> datetime.datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
 
 
-def _store(workspace: Workspace) -> ObjectStore:
+def _store() -> ObjectStore:
+    """The bucket of the settings."""
     from modelctl.registry.store import ObjectStore
+    from modelctl.settings import load_workspace
 
+    workspace = load_workspace(Path.cwd())
     return ObjectStore.open(workspace.settings.store, state=workspace.state)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,14 +65,11 @@ def evidence(event: Event) -> str:
 
 
 def print_events(events: Sequence[Event], out: Console) -> None:
-    """The timeline."""
+    """The timeline as a table."""
     from rich.table import Table
 
     if not events:
         out.print("no events: git history holds nothing that was asked for")
-        return
-    if len(events) > MANY:
-        out.file.write("".join(f"{line}\n" for line in _lines(events)))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in COLUMNS:
@@ -81,6 +78,11 @@ def print_events(events: Sequence[Event], out: Console) -> None:
     for event in events:
         table.add_row(*_cells(event), style=STYLES.get(event.kind, ""))
     out.print(table)
+
+
+def write_events(events: Sequence[Event], stream: IO[str]) -> None:
+    """The timeline as plain lines, which tools for text may cut up."""
+    stream.write("".join(f"{line}\n" for line in _lines(events)))
 
 
 def _cells(event: Event) -> tuple[str, ...]:
