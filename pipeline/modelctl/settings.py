@@ -19,7 +19,10 @@ from modelctl.errors import InputError
 from modelctl.files import SETTINGS_FILE, find_root
 
 PREFIX = "MODELCTL_"
-SECRETS = ("store.access_key", "store.secret_key", "store.session_token", "engine.api_key", "signing.passphrase")
+SECRETS = (
+    "store.access_key", "store.secret_key", "store.session_token", "engine.api_key", "signing.passphrase",
+    "signing.identity_token",
+)  # fmt: skip
 MASK = "********"
 
 
@@ -56,7 +59,7 @@ class Engine(Document):
 
 
 class Signing(Document):
-    """The key that signs attestations."""
+    """What signs attestations."""
 
     key: Path | None = None
     """An Ed25519 or ECDSA private key: OpenSSH or PEM."""
@@ -66,6 +69,12 @@ class Signing(Document):
     """Of the keys' files."""
     allowed: Path | None = None
     """Who may sign, where that is not `policies/allowed_signers` of the registry repository."""
+    keyless: bool = False
+    """Sign by sigstore as whom an OIDC token names, not with `key`."""
+    trust_config: Path | None = None
+    """The client trust configuration of a sigstore of your own, to sign by; none: the public one."""
+    identity_token: str | None = None
+    """The OIDC token to sign by, where it is not the job's own; it lives for minutes."""
 
 
 class Settings(Document):

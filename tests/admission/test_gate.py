@@ -306,7 +306,7 @@ class TestSignatures:
         self.sign(gpu, signed.root / "key")
         (gpu / "report.json").write_text((gpu / "report.json").read_text().replace('"cpus": 2', '"cpus": 4'))
         reasons = signed.gate(cpu, gpu).report.reasons
-        assert "no allowed key has signed it" in reasons[0]
+        assert "no allowed key has signed report.sig.json" in reasons[0]
         assert "is of another report" in reasons[1]
 
     def test_a_signature_that_is_there_must_hold_even_where_none_is_asked_for(self, proposal: Proposal) -> None:

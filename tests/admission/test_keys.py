@@ -14,11 +14,10 @@ from modelctl.admission.keys import (
     KeyVerifier,
     key_id,
     key_kind,
-    load_model_signer,
-    load_signer,
     load_signing_key,
     public_line,
 )
+from modelctl.admission.signing import load_model_signer, load_signer
 from modelctl.errors import InputError
 from modelctl.settings import load_workspace
 from tests.support.keys import fingerprint, openssl_key, ssh_key

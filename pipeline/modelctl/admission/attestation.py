@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modelctl.admission.dsse import Envelope, Signer, Verifier, signer_of
+from modelctl.admission.dsse import Envelope, Signer, Verifier, disowned, signer_of
 from modelctl.admission.in_toto import read_statement, statement
 from modelctl.admission.report import Report, as_plain
 from modelctl.errors import InputError, RefusedError
@@ -47,8 +47,8 @@ def verify(envelope: Envelope, allowed: Sequence[Verifier]) -> Statement:
     signer = signer_of(envelope, allowed)
     if signer is None:
         raise RefusedError(
-            f"the attestation names {envelope.named()} as signer, and no allowed key has signed these bytes",
-            remedy="add the signer's public key to policies/allowed_signers by a reviewed change, or publish again",
+            f"no allowed key has signed the attestation; {disowned(envelope, allowed)}",
+            remedy="list the signer in policies/allowed_signers or policies/signers by review, or publish again",
         )
     try:
         said = read_statement(envelope, PREDICATE_TYPE, origin="the attestation")

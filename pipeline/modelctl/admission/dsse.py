@@ -62,22 +62,35 @@ class Envelope:
 
     def named(self) -> str:
         """Whom the envelope names as its signers, for a person; nothing of it is proven."""
-        return ", ".join(name or "(unnamed)" for name, _ in self.signatures) or "nobody"
+        unnamed = "(unnamed)" if self.bundle is None else "the certificate in its sigstore bundle"
+        return ", ".join(name or unnamed for name, _ in self.signatures) or "nobody"
 
 
 class Signer(Protocol):
     """Something that signs."""
 
     @property
-    def key_id(self) -> str:
-        """Names the key: see `keys.key_id`."""
+    def key_id(self) -> str | None:
+        """Names the key (`keys.key_id`); None of one that has a new key for each signature."""
+
+    @property
+    def name(self) -> str:
+        """Names the signer as its verifier does: the key's id, or an identity with its issuer."""
+
+    @property
+    def to_allow(self) -> str:
+        """What a reviewed change does so that its signatures count."""
 
     def seal(self, payload: bytes) -> Envelope:
-        """The in-toto statement `payload` in a signed envelope."""
+        """The in-toto statement `payload` in a signed envelope, whose one signature names the key."""
 
 
 class Verifier(Protocol):
     """Something that knows one signer's signatures."""
+
+    @property
+    def name(self) -> str:
+        """Names the signer: the key's id, or an identity with its issuer."""
 
     @property
     def kind(self) -> str:
@@ -86,10 +99,19 @@ class Verifier(Protocol):
     def signer_of(self, envelope: Envelope) -> str | None:
         """The id of the key that signed the envelope, when that is this verifier's signer; else None."""
 
+    def why_not(self, envelope: Envelope) -> str | None:
+        """Why it is not this verifier's, where there is more to say than that another key signed it."""
+
 
 def signer_of(envelope: Envelope, verifiers: Iterable[Verifier]) -> str | None:
     """The id of the key by which one of `verifiers` has signed the envelope; None when none has."""
     return next((found for verifier in verifiers if (found := verifier.signer_of(envelope)) is not None), None)
+
+
+def disowned(envelope: Envelope, verifiers: Iterable[Verifier]) -> str:
+    """Whom an envelope names, and why it is none of the verifiers', for a person."""
+    reasons = [f"{verifier.name}: {why}" for verifier in verifiers if (why := verifier.why_not(envelope)) is not None]
+    return "; ".join([f"it names {envelope.named()}", *reasons])
 
 
 def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from modelctl.admission.dsse import Envelope, Signer, signer_of
+from modelctl.admission.dsse import Envelope, Signer, disowned, signer_of
 from modelctl.admission.in_toto import read_statement, statement
 from modelctl.admission.report import Report
 from modelctl.admission.signers import AllowedSigner
@@ -50,11 +50,12 @@ def verify_evidence(folder: Path, report_text: str, signers: Sequence[AllowedSig
         envelope = Envelope.from_json(read_text(path), origin=SIGNATURE_FILE)
     except InputError as error:
         raise RefusedError(error.message) from error
-    signer = signer_of(envelope, [item.verifier for item in signers])
+    verifiers = [item.verifier for item in signers]
+    signer = signer_of(envelope, verifiers)
     if signer is None:
         raise RefusedError(
-            f"{SIGNATURE_FILE} names {envelope.named()} as signer, and no allowed key has signed it",
-            remedy="add the runner's public key to policies/allowed_signers by a reviewed change",
+            f"no allowed key has signed {SIGNATURE_FILE}; {disowned(envelope, verifiers)}",
+            remedy="list the runner's key in policies/allowed_signers or policies/signers by a reviewed change",
         )
     try:
         subjects = read_statement(envelope, PREDICATE_TYPE, origin=SIGNATURE_FILE).digests()

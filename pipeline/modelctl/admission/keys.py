@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     )
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-    from modelctl.settings import Workspace
-
     PrivateKey: TypeAlias = Ed25519PrivateKey | EllipticCurvePrivateKey
     PublicKey: TypeAlias = Ed25519PublicKey | EllipticCurvePublicKey
 
@@ -48,9 +46,17 @@ class KeyVerifier:
         return key_id(self.key)
 
     @property
+    def name(self) -> str:
+        """See `dsse.Verifier`."""
+        return self.key_id
+
+    @property
     def kind(self) -> str:
         """See `dsse.Verifier`."""
         return key_kind(self.key)
+
+    def why_not(self, envelope: Envelope) -> str | None:
+        """See `dsse.Verifier`: of a key there is no more to say."""
 
     def signer_of(self, envelope: Envelope) -> str | None:
         """See `dsse.Verifier`."""
@@ -88,6 +94,16 @@ class KeySigner:
         """See `dsse.Signer`."""
         return key_id(self.public)
 
+    @property
+    def name(self) -> str:
+        """See `dsse.Signer`."""
+        return self.key_id
+
+    @property
+    def to_allow(self) -> str:
+        """See `dsse.Signer`."""
+        return f"add to policies/allowed_signers the line: NAME {public_line(self.public)}"
+
     def seal(self, payload: bytes) -> Envelope:
         """See `dsse.Signer`."""
         signature = self.sign(pre_authentication_encoding(PAYLOAD_TYPE, payload))
@@ -102,31 +118,6 @@ class KeySigner:
         return self.key.sign(content, _ecdsa(self.key.curve, signing=True))
 
 
-def load_signer(workspace: Workspace) -> KeySigner:
-    """What signs here, as the settings say. Raises `InputError` as `load_signing_key` does."""
-    signing = workspace.settings.signing
-    path = workspace.resolve(signing.key) if signing.key else None
-    return KeySigner(load_signing_key(path, signing.passphrase))
-
-
-def load_model_signer(workspace: Workspace) -> KeySigner | None:
-    """What signs the model for other tools, which take ECDSA only: `signing.model_key`, else the signing key itself.
-
-    None when neither is an ECDSA key. Raises `InputError` for a `signing.model_key` that can't be used.
-    """
-    signing = workspace.settings.signing
-    if signing.model_key is None:
-        signer = load_signer(workspace)
-        return signer if is_ecdsa(signer.public) else None
-    path = workspace.resolve(signing.model_key)
-    signer = KeySigner(load_signing_key(path, signing.passphrase, setting="signing.model_key"))
-    if not is_ecdsa(signer.public):
-        raise InputError(
-            f"signing.model_key: {path} is {key_kind(signer.public)}, wanted ECDSA", remedy=_new("model_key")
-        )
-    return signer
-
-
 def load_signing_key(path: Path | None, passphrase: str | None = None, *, setting: str = "signing.key") -> PrivateKey:
     """The private key of a file. Raises `InputError`: not set, missing, locked, of a kind that does not sign here."""
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -134,7 +125,7 @@ def load_signing_key(path: Path | None, passphrase: str | None = None, *, settin
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
 
-    remedy = NEW_KEY if setting == "signing.key" else _new(setting.partition(".")[2])
+    remedy = NEW_KEY if setting == "signing.key" else new_key(setting.partition(".")[2])
     if path is None:
         raise InputError("no signing key is set: a publication is signed", remedy=remedy)
     try:
@@ -218,5 +209,6 @@ def _ecdsa(curve: EllipticCurve, *, signing: bool = False) -> ECDSA:
     return ECDSA(algorithm)
 
 
-def _new(name: str) -> str:
+def new_key(name: str) -> str:
+    """The commands that make the ECDSA key of a setting."""
     return f"ssh-keygen -t ecdsa -N '' -f KEY, then set signing.{name} (MODELCTL_SIGNING_{name.upper()}) to KEY"

@@ -23,7 +23,7 @@ from modelctl.admission.verdict import outcome_of
 from modelctl.admission.waivers import Waivers
 from modelctl.checks import CHECK_IDS, load_check
 from modelctl.checks.base import Finding, Observation
-from modelctl.errors import InputError, ModelctlError
+from modelctl.errors import CannotDecideError, InputError, ModelctlError
 from modelctl.model.tree import hash_file
 
 MAX_REPORT_BYTES = 256 << 20
@@ -66,6 +66,8 @@ def read_evidence(folder: Path, loaded: LoadedPolicy, signers: Sequence[AllowedS
         signed_by = verify_evidence(folder, text, signers)
         if signed_by is None and loaded.policy.spec.evidence.signatures == "required":
             problems.append("is not signed, and the policy requires signatures (modelctl admit … --sign)")
+    except CannotDecideError:  # nothing here can tell whose signature it is
+        raise
     except ModelctlError as error:
         problems.append(error.message)
     problems += _alone(folder, report, loaded, now)

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from modelctl.admission.dsse import Envelope
+from modelctl.admission.dsse import Envelope, Signer, disowned
 from modelctl.admission.in_toto import read_statement, statement
 from modelctl.admission.keys import KeySigner, is_ecdsa
 from modelctl.admission.signers import AllowedSigner
@@ -25,10 +25,13 @@ IGNORED = (SIGNATURE_FILE, ".git", ".gitattributes", ".github", ".gitignore")
 """At a folder's top: what model-signing skips unless it is told otherwise, and the signature itself."""
 
 
-def sign_model(tree: Tree, name: str, signer: KeySigner) -> bytes:
-    """The text of `model.sig` for a hashed tree. Raises `InputError` for a key that the tool does not take."""
+def sign_model(tree: Tree, name: str, signer: Signer) -> bytes:
+    """The text of `model.sig` for a hashed tree. Raises `InputError` for a key that the tool does not take, and
+    what the signer raises."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+    if not isinstance(signer, KeySigner):
+        return signer.seal(_statement(tree, name)).to_json().encode()  # a bundle, with its certificate
     if not is_ecdsa(signer.public):
         raise InputError("a model signature is made with an ECDSA key", remedy="set signing.model_key to one")
     public = signer.public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -49,8 +52,8 @@ def verify_model(content: bytes, tree: Tree, signers: Sequence[AllowedSigner], *
     signer = next((item for item in signers if item.verifier.signer_of(envelope) is not None), None)
     if signer is None:
         raise RefusedError(
-            f"{origin}: no allowed key has signed it (it names {envelope.named()})",
-            remedy="add the signer's public key to policies/allowed_signers by a reviewed change",
+            f"{origin}: no allowed key has signed it; {disowned(envelope, [item.verifier for item in signers])}",
+            remedy="list the signer in policies/allowed_signers or policies/signers by a reviewed change",
         )
     try:
         resources = read_statement(envelope, PREDICATE_TYPE, origin=origin).predicate["resources"]

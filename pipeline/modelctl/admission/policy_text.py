@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
+from modelctl.admission.names import SIGNERS_FILE, SIGNERS_FOLDER
 from modelctl.admission.own_checks import installed
 from modelctl.admission.policy import LoadedPolicy, Policy, load_policy
 from modelctl.admission.policy_files import POLICIES, RuleFiles
 from modelctl.admission.policy_layers import known_policies
-from modelctl.admission.signers import PEM, SIGNERS_FILE, SIGNERS_FOLDER, repository_signers
+from modelctl.admission.signers import KEYLESS, PEM, TRUSTED_ROOT, repository_signers
 from modelctl.admission.waivers import FOLDER, load_waivers
 from modelctl.errors import ModelctlError
 from modelctl.field_docs import fields
@@ -111,9 +112,9 @@ def check(files: RuleFiles, names: Sequence[str] = ()) -> Checked:
         if not path.endswith((".yaml", ".md")) and path != SIGNERS_FILE.as_posix()
     ]
     problems += [
-        f"{files.place(path)}: not a signer's key: wanted a name that ends with {PEM}"
+        f"{files.place(path)}: not a signer: wanted a name that ends with {PEM} or {KEYLESS}"
         for path in files.listing(SIGNERS_FOLDER)
-        if not path.endswith((PEM, ".md"))
+        if not path.endswith((PEM, KEYLESS, TRUSTED_ROOT, ".md"))
     ]
     problems += [
         f"{files.place(path)}: not a waiver: wanted a name that ends with .yaml"

@@ -1,5 +1,5 @@
 """Who may sign: `policies/allowed_signers`, in the format that OpenSSH and git read (ssh-keygen(1), ALLOWED SIGNERS),
-and PEM public keys, `policies/signers/NAME.pem`, whose name is the signer's.
+PEM public keys, `policies/signers/NAME.pem`, and keyless ones, `policies/signers/NAME.yaml`; NAME is the signer's.
 
 Ed25519 and ECDSA keys sign attestations; keys of other kinds (they may sign commits) are no signers here. A restriction
 that is not understood is an error, since ignoring it would allow more than was written.
@@ -15,13 +15,13 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from modelctl.admission.dsse import Verifier
+from modelctl.admission.keyless import parse_keyless
 from modelctl.admission.keys import KeyVerifier, as_public_key
+from modelctl.admission.names import SIGNERS_FILE, SIGNERS_FOLDER
 from modelctl.documents import read_text
 from modelctl.errors import InputError
 
-SIGNERS_FILE = Path("policies", "allowed_signers")
-SIGNERS_FOLDER = "policies/signers"
-PEM = ".pem"
+PEM, KEYLESS, TRUSTED_ROOT = ".pem", ".yaml", ".json"
 NAMESPACE = "modelctl"
 _KEY_TYPE = re.compile(r"^(ssh-|ecdsa-|sk-)[\w@.-]+$")
 _FIELD = re.compile(r'(?:[^\s"]|"[^"]*")+')
@@ -56,19 +56,39 @@ def repository_signers(files: SignerFiles) -> tuple[AllowedSigner, ...] | None:
     """The signers that a registry repository lists; None when it has no list. Raises `InputError` with its place."""
     path = SIGNERS_FILE.as_posix()
     text = files.read(path)
-    keys = [name for name in files.listing(SIGNERS_FOLDER) if name.endswith(PEM)]
-    if text is None and not keys:
+    listed = files.listing(SIGNERS_FOLDER)
+    keys = [name for name in listed if name.endswith(PEM)]
+    keyless = [name for name in listed if name.endswith(KEYLESS)]
+    if text is None and not keys and not keyless:
         return None
     found = list(parse_allowed_signers(text or "", origin=files.place(path)))
     for name in keys:
         principal = PurePosixPath(name).name.removesuffix(PEM)
         found += parse_public_keys(files.read(name) or "", origin=files.place(name), principal=principal)
+    for name in keyless:  # after the keys, since verifying them takes a library and perhaps a network
+        verifier = parse_keyless(
+            files.read(name) or "",
+            origin=files.place(name),
+            beside=lambda other: files.read(f"{SIGNERS_FOLDER}/{other}"),
+            place=lambda other: files.place(f"{SIGNERS_FOLDER}/{other}"),
+        )
+        principal = PurePosixPath(name).name.removesuffix(KEYLESS)
+        found.append(AllowedSigner(principals=(principal,), verifier=verifier, key_id=None))
     return tuple(found)
 
 
 def load_allowed_signers(path: Path) -> tuple[AllowedSigner, ...]:
-    """The signers of one file, a list of OpenSSH's or PEM public keys. Raises `InputError` with file and line."""
+    """The signers of one file: a list of OpenSSH's, PEM public keys, or a keyless one (`.yaml`). Raises `InputError`
+    with file and line."""
     text = read_text(path)
+    if path.suffix == KEYLESS:
+
+        def beside(name: str) -> str | None:
+            other = path.with_name(name)
+            return read_text(other) if other.is_file() else None
+
+        verifier = parse_keyless(text, origin=str(path), beside=beside, place=lambda name: str(path.with_name(name)))
+        return (AllowedSigner(principals=(path.name.removesuffix(KEYLESS),), verifier=verifier, key_id=None),)
     if text.lstrip().startswith("-----BEGIN"):
         return tuple(parse_public_keys(text, origin=str(path), principal=path.name.removesuffix(PEM)))
     return parse_allowed_signers(text, origin=str(path))

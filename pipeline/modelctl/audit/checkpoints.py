@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from modelctl.admission.dsse import Envelope, signer_of
+from modelctl.admission.dsse import Envelope, disowned, signer_of
 from modelctl.audit.day import RuleDays
 from modelctl.audit.history import History
 from modelctl.audit.memory import Memory, key_of
 from modelctl.audit.publications import Publication
 from modelctl.audit.violation import Unverified, Violation
-from modelctl.errors import InputError
-from modelctl.registry.checkpoint import CHECKPOINT_FILE, Checkpoint, checkpoint_sha256
+from modelctl.errors import CannotDecideError, InputError
+from modelctl.registry.checkpoint import Checkpoint, checkpoint_sha256
+from modelctl.registry.names import CHECKPOINT_FILE
 
 _REMEDY = (
     "compare with a clone from before (git merge-base, git reflog), find out who pushed it by force, and restore the "
@@ -105,8 +106,14 @@ def _verify(
                 remedy="by a reviewed change, add policies/allowed_signers",
             )
         )
-    elif signer_of(envelope, [signer.verifier for signer in signers]) is None:
-        find("checkpoint-signature", f"no allowed key has signed it; it names {envelope.named()}")
+    else:
+        verifiers = [signer.verifier for signer in signers]
+        try:
+            if signer_of(envelope, verifiers) is None:
+                find("checkpoint-signature", f"no allowed key has signed it; {disowned(envelope, verifiers)}")
+        except CannotDecideError as error:
+            reason = f"{CHECKPOINT_FILE}: {error.message}"
+            problems.append(Unverified(release=publication.id, reason=reason, remedy=error.remedy or ""))
     if said.release != publication.id:
         find("checkpoint-release", f"the checkpoint in this folder is of {said.release}")
     if not history.shallow and not history.is_ancestor(said.head, publication.commit.id):

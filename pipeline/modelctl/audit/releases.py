@@ -11,9 +11,9 @@ from pathlib import Path
 from modelctl.admission.attestation import Statement, verify
 from modelctl.admission.dsse import Envelope
 from modelctl.admission.model_signature import SIGNATURE_FILE, verify_model
+from modelctl.admission.names import SIGNERS_FILE
 from modelctl.admission.policy import HistoryRules
 from modelctl.admission.report import Report
-from modelctl.admission.signers import SIGNERS_FILE
 from modelctl.audit.admitted import check_admission
 from modelctl.audit.day import RuleDays
 from modelctl.audit.history import History
@@ -22,10 +22,11 @@ from modelctl.audit.signatures import unsigned_commits, unsigned_tag
 from modelctl.audit.tags import Tag
 from modelctl.audit.violation import Unverified, Violation
 from modelctl.documents import parse_yaml, validate
-from modelctl.errors import InputError, RefusedError
+from modelctl.errors import CannotDecideError, InputError, RefusedError
 from modelctl.registry.dvc import POINTER_FILE
-from modelctl.registry.records import ATTESTATION_FILE, RECORD_FILE, REPORT_FILE, Record
-from modelctl.registry.retired import RETIRED_FILE, Retired
+from modelctl.registry.names import ATTESTATION_FILE, RECORD_FILE, REPORT_FILE, RETIRED_FILE
+from modelctl.registry.records import Record
+from modelctl.registry.retired import Retired
 
 RELEASE_FILE = "release.yaml"
 READ = (RECORD_FILE, REPORT_FILE, ATTESTATION_FILE, SIGNATURE_FILE, POINTER_FILE, RETIRED_FILE, RELEASE_FILE)
@@ -238,6 +239,11 @@ def _signature(
     except (RefusedError, InputError) as error:
         yield publication.violation("signature", error.message, ATTESTATION_FILE)
         return
+    except CannotDecideError as error:
+        yield Unverified(
+            release=publication.id, reason=f"{ATTESTATION_FILE}: {error.message}", remedy=error.remedy or ""
+        )
+        return
     if statement.key_id != record.evidence.key_id:
         message = f"signed by {statement.key_id}, the record names {record.evidence.key_id}"
         yield publication.violation("signer-recorded", message, RECORD_FILE)
@@ -250,10 +256,12 @@ def _signature(
         yield statement
 
 
-def _model_signature(ground: Ground, publication: Publication, record: Record, signature: bytes) -> Iterator[Violation]:
+def _model_signature(ground: Ground, publication: Publication, record: Record, signature: bytes) -> Iterator[Result]:
     try:
         signers = ground.days.at(publication.before).signers
         if signers is not None:
             verify_model(signature, record.served.tree, signers, origin=SIGNATURE_FILE)
     except (RefusedError, InputError) as error:
         yield publication.violation("model-signature", error.message, SIGNATURE_FILE)
+    except CannotDecideError as error:
+        yield Unverified(release=publication.id, reason=f"{SIGNATURE_FILE}: {error.message}", remedy=error.remedy or "")

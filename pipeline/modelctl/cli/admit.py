@@ -52,7 +52,7 @@ def _known_checks(_context: click.Context, _parameter: click.Parameter, given: t
     help=f"Run only this check; repeatable: {_CHECKS}.",
 )
 @click.option("--upstream", metavar="ORG/NAME@COMMIT", help="Compare REPO (a mirror) with this repository's listing.")
-@click.option("--sign", is_flag=True, help="Sign the evidence with signing.key, for modelctl gate.")
+@click.option("--sign", is_flag=True, help="Sign the evidence as the settings say, for modelctl gate.")
 @REPORT_OPTIONS
 @click.option("--evidence-dir", metavar="DIR|s3://…", help="Where raw evidence and report.json go.")
 @click.option("--stage", is_flag=True, help="Leave what was quantised here in the bucket, for publish elsewhere.")
@@ -91,7 +91,7 @@ def admit(
     from modelctl.admission.admit import admit as run
     from modelctl.admission.evidence_signature import SIGNATURE_FILE, sign_evidence
     from modelctl.admission.evidence_store import evidence_prefix, is_remote, send_evidence
-    from modelctl.admission.keys import load_signer
+    from modelctl.admission.signing import load_signer
     from modelctl.cli.output import deliver
     from modelctl.cli.progress import shown
     from modelctl.files import write_whole
@@ -156,7 +156,8 @@ def _staged(store: ObjectStore, admission: Admission, progress: Progress) -> str
 def _published(workspace: Workspace, release: str, served_digest: str | None) -> str | None:
     """What to say of a release that has its record already: whether this run judged the bytes that it serves."""
     from modelctl.model.release import parse_release_id, release_folder
-    from modelctl.registry.records import RECORD_FILE, load_record
+    from modelctl.registry.names import RECORD_FILE
+    from modelctl.registry.records import load_record
 
     name, version = parse_release_id(release)
     if not (release_folder(workspace.root, name, version) / RECORD_FILE).is_file():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from modelctl.admission.keyless import LogEntry
     from modelctl.admission.report import CheckReport, MachineReport, Report
     from modelctl.registry.trust import Signed
 
@@ -25,7 +26,7 @@ def attestation_lines(signed: Signed | None) -> Iterator[str]:
     place = f", {report.policy.place}" if report.policy.place else ""
     rows = [
         ("signed by", f"{', '.join(signed.principals)} ({signed.kind} {signed.statement.key_id})"),
-        ("said at", f"{report.created_at}, by the signed report itself: no third party vouches for the time"),
+        ("said at", f"{report.created_at}, by the signed report itself{_vouched(signed.logged)}"),
         ("release", f"{report.model.release}, made of {report.model.source}"),
         ("files", f"{len(served.files):,}, each by its sha256; together {served.digest}"),
         ("policy", f"{report.policy.name} {report.policy.digest}{place}"),
@@ -61,6 +62,8 @@ def attestation_plain(signed: Signed) -> dict[str, object]:
         "key_id": signed.statement.key_id,
         "key_kind": signed.kind,
         "created_at": report.created_at,
+        "logged_at": signed.logged.logged_at if signed.logged else None,
+        "log_index": signed.logged.index if signed.logged else None,
         "release": report.model.release,
         "source": report.model.source,
         "served_digest": signed.statement.served.digest,
@@ -96,6 +99,12 @@ def machines(report: Report) -> Iterator[tuple[str, MachineReport, str | None]]:
         yield "all checks", report.machine, None
     for run in report.runs:
         yield ", ".join(run.checks), run.machine, run.signed_by
+
+
+def _vouched(logged: LogEntry | None) -> str:
+    if logged is None:
+        return ": no third party vouches for the time"
+    return f"; sigstore's log took the signature in at {logged.logged_at}, as its entry {logged.index}"
 
 
 def _machine(machine: MachineReport) -> str:

@@ -15,11 +15,12 @@ from typing import Literal
 from modelctl.admission.model_signature import SIGNATURE_FILE, verify_model
 from modelctl.admission.report import Report
 from modelctl.admission.signers import AllowedSigner
-from modelctl.errors import InputError, RefusedError
+from modelctl.errors import CannotDecideError, InputError, RefusedError
 from modelctl.git import Git
 from modelctl.model.release import release_folder
 from modelctl.registry.manifest import Manifest, attestation_key, bom_key, manifest_key, signature_key
-from modelctl.registry.records import ATTESTATION_FILE, BOM_FILE, RECORD_FILE, REPORT_FILE, Record
+from modelctl.registry.names import ATTESTATION_FILE, BOM_FILE, RECORD_FILE, REPORT_FILE
+from modelctl.registry.records import Record
 from modelctl.registry.store import ObjectStore
 from modelctl.registry.trust import Signed, verified
 
@@ -99,7 +100,9 @@ def _paper(
         signer = verify_model(content, record.served.tree, signers, origin=origin)
     except RefusedError as error:
         return Claim(what=what, state="contradicts", detail=error.message, remedy=error.remedy)
-    return Claim(what=what, state="agrees", detail=f"signed by {', '.join(signer.principals)} ({signer.key_id})")
+    except CannotDecideError as error:
+        return Claim(what=what, state="unchecked", detail=error.message, remedy=error.remedy)
+    return Claim(what=what, state="agrees", detail=f"signed by {', '.join(signer.principals)} ({signer.verifier.name})")
 
 
 def _manifest(content: bytes, record: Record) -> Claim:
@@ -151,6 +154,8 @@ def _signed(
         signed = verified(content, signers, release_id=record.id, served=record.served, origin=origin)
     except RefusedError as error:
         return Claim(what=what, state="contradicts", detail=error.message, remedy=error.remedy)
+    except CannotDecideError as error:
+        return Claim(what=what, state="unchecked", detail=error.message, remedy=error.remedy)
     detail = f"signed by {', '.join(signed.principals)} ({signed.statement.key_id})"
     return Claim(what=what, state="agrees", detail=detail, signed=signed)
 

@@ -14,12 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from modelctl.admission.attestation import sign
-from modelctl.admission.keys import KeySigner, load_model_signer, load_signer, public_line
+from modelctl.admission.dsse import Signer
 from modelctl.admission.model_signature import sign_model
+from modelctl.admission.names import SIGNERS_FILE, SIGNERS_FOLDER
 from modelctl.admission.policy import LoadedPolicy, Retention
 from modelctl.admission.policy_files import FolderFiles
 from modelctl.admission.report import Report
-from modelctl.admission.signers import SIGNERS_FILE, repository_signers
+from modelctl.admission.signers import repository_signers
+from modelctl.admission.signing import load_model_signer, load_signer
 from modelctl.errors import InputError
 from modelctl.git import Git
 from modelctl.model.release import Metadata, ReleaseSpec, load_release, parse_release_id, release_folder
@@ -72,6 +74,7 @@ class Published:
     """The commit that holds the record; None for a dry run."""
     tag: str
     key_id: str
+    """The signing key's; of a keyless signer its identity and issuer, until it has signed."""
     capabilities: Capabilities | None
     """What the server can do; None when nothing that depends on it had to be done."""
     retained_until: datetime.datetime | None
@@ -123,7 +126,7 @@ def publish(
         manifest_existed=manifest is not None,
         commit=None,
         tag=tag_name(name, version),
-        key_id=existing.evidence.key_id if existing else signer.key_id,
+        key_id=existing.evidence.key_id if existing else signer.name,
         capabilities=None,
         retained_until=None,
     )
@@ -164,18 +167,19 @@ def publish(
     beside = [path for path in dvc_files(git.root) if path in written or not git.tracks(path)]
     commit = commit_record(git, folder, report, release_id, served, beside=beside)
     git.tag(result.tag, f"{release_id}\n\nModel-Digest: {served.tree_digest}", at=commit)
-    return replace(result, steps=steps, commit=commit, capabilities=can, retained_until=until)
+    return replace(result, steps=steps, commit=commit, key_id=papers.key_id, capabilities=can, retained_until=until)
 
 
-def _signers(workspace: Workspace) -> tuple[KeySigner, KeySigner | None]:
-    """What signs the attestation and the model, whose keys must be allowed ones where the repository lists them."""
+def _signers(workspace: Workspace) -> tuple[Signer, Signer | None]:
+    """What signs the attestation and the model, which must be allowed to where the repository lists its signers."""
     signer, model_signer = load_signer(workspace), load_model_signer(workspace)
     allowed = repository_signers(FolderFiles(workspace.root))
     for item in (signer, model_signer):
-        if item is not None and allowed is not None and item.key_id not in [known.key_id for known in allowed]:
+        if item is not None and allowed is not None and item.name not in [known.verifier.name for known in allowed]:
             raise InputError(
-                f"the signing key {item.key_id} is not in {workspace.root / SIGNERS_FILE}: nobody could verify it",
-                remedy=f"by a reviewed change, add the line: NAME {public_line(item.public)}",
+                f"what signs, {item.name}, is not in {workspace.root / SIGNERS_FILE} or beside it in "
+                f"{SIGNERS_FOLDER}: nobody could verify it",
+                remedy=f"by a reviewed change, {item.to_allow}",
             )
     return signer, model_signer
 
@@ -185,18 +189,20 @@ def _papers(
     spec: ReleaseSpec,
     tree: Tree,
     served: Served,
-    signer: KeySigner,
-    model_signer: KeySigner | None,
+    signer: Signer,
+    model_signer: Signer | None,
     card: Card,
     progress: Progress,
 ) -> Papers:
     if model_signer is None:
         progress.note(
-            f"no model.sig: model-signing takes ECDSA keys only; {signer.key_id} is none, signing.model_key may be one"
+            f"no model.sig: model-signing takes ECDSA keys only; {signer.name} is none, signing.model_key may be one"
         )
+    attestation = sign(report, tree, signer)
+    ((key_id, _),) = attestation.signatures
     return Papers(
-        attestation=sign(report, tree, signer).to_json().encode(),
-        key_id=signer.key_id,
+        attestation=attestation.to_json().encode(),
+        key_id=key_id,
         model_signature=sign_model(tree, report.model.release or "", model_signer) if model_signer else None,
         bom=bill_of_materials(report, spec, tree, card, served).encode(),
     )

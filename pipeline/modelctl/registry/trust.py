@@ -14,12 +14,15 @@ from pathlib import Path
 
 from modelctl.admission.attestation import Statement, verify
 from modelctl.admission.dsse import Envelope
+from modelctl.admission.keyless import LogEntry, log_entry
+from modelctl.admission.names import SIGNERS_FILE
 from modelctl.admission.policy_files import FolderFiles
-from modelctl.admission.signers import SIGNERS_FILE, AllowedSigner, load_allowed_signers, repository_signers
+from modelctl.admission.signers import AllowedSigner, load_allowed_signers, repository_signers
 from modelctl.errors import CannotDecideError, InputError, RefusedError
 from modelctl.model.release import release_folder
 from modelctl.registry.manifest import Manifest, Served, attestation_key, manifest_key
-from modelctl.registry.records import ATTESTATION_FILE, Record
+from modelctl.registry.names import ATTESTATION_FILE
+from modelctl.registry.records import Record
 from modelctl.registry.store import ObjectStore
 
 _TAMPERED = "someone wrote to the bucket past modelctl: restore the manifest, and check who may write there"
@@ -34,6 +37,8 @@ class Signed:
     """Whose key it is, as the list of signers says."""
     kind: str
     """Of the key: `ECDSA P-256`."""
+    logged: LogEntry | None = None
+    """What sigstore's log says of a keyless signature; None for a key's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +132,8 @@ def verified(text: bytes, signers: Sequence[AllowedSigner], *, release_id: str, 
     if report.verdict != "admitted" or report.partial:
         raise RefusedError(f"{origin}: the signed report says {'partial, ' if report.partial else ''}{report.verdict}")
     signer = next(signer for signer in signers if signer.verifier.signer_of(envelope) == statement.key_id)
-    return Signed(statement=statement, principals=signer.principals, kind=signer.verifier.kind)
+    logged = log_entry(envelope) if signer.key_id is None else None
+    return Signed(statement=statement, principals=signer.principals, kind=signer.verifier.kind, logged=logged)
 
 
 def signers_of(root: Path, named: Path | None = None) -> tuple[AllowedSigner, ...] | None:
@@ -138,7 +144,7 @@ def signers_of(root: Path, named: Path | None = None) -> tuple[AllowedSigner, ..
     found = repository_signers(FolderFiles(root)) if named is None else load_allowed_signers(named)
     if found is not None and not found:
         raise InputError(
-            f"{named or root / SIGNERS_FILE}: names no Ed25519 or ECDSA key, so nobody may sign",
+            f"{named or root / SIGNERS_FILE}: names no Ed25519 or ECDSA key and no keyless signer, so nobody may sign",
             remedy="add a line: NAME and the text of KEY.pub",
         )
     return found
