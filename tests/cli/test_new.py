@@ -24,7 +24,8 @@ def test_a_hub_repository_is_pinned_and_read_without_its_weights(tmp_path: Path)
         done = modelctl("new", "tiny", "--from", "acme/tiny", cwd=tmp_path, env=env)
         asked = "\n".join(hub.requests)
     assert done.returncode == 0, done.stderr
-    assert "next: modelctl admit tiny@1.0.0" in done.stdout
+    assert "registry/tiny/1.0.0/release.yaml is written" in done.stdout.splitlines()
+    assert "next: decide these in the file, then modelctl admit tiny@1.0.0" in done.stdout
     assert ".safetensors" not in asked
     spec = load_release(tmp_path / "registry" / "tiny" / "1.0.0" / "release.yaml").spec
     assert (spec.source.hub, spec.source.revision, spec.license) == ("acme/tiny", commit, "apache-2.0")

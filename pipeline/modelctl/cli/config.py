@@ -41,7 +41,23 @@ def show(as_json: bool) -> None:
 
     table = Table("setting", "value", "from", "variable", box=None, pad_edge=False, header_style="bold")
     for item in workspace.origins:
-        value = "" if item.shown is None else str(item.shown)
-        table.add_row(item.key, value, item.origin, item.variable, style="" if item.origin != "default" else "dim")
+        table.add_row(
+            item.key, _plain(item.shown), item.origin, item.variable, style="" if item.origin != "default" else "dim"
+        )
     click.echo(f"registry repository: {workspace.root}", err=True)
     console().print(table)
+
+
+def _plain(value: object) -> str:
+    """A value as a person would write it; nothing for one that is not set."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case list() | tuple():
+            return ", ".join(map(str, value))
+        case dict():
+            return ", ".join(f"{key}={item}" for key, item in value.items())
+        case _:
+            return str(value)

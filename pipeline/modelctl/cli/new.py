@@ -59,9 +59,15 @@ def new(
     if dry_run:
         click.echo(proposal.text, nl=False)
         return
-    click.secho(f"{proposal.path} is written", bold=True)
+    click.secho(f"{_here(proposal.path)} is written", bold=True)
     if proposal.open_questions:
-        click.echo("\nto be decided in it:")
+        click.echo("\nyours to decide, marked in it:")
         for question in proposal.open_questions:
             click.echo(f"  {question}")
-    click.secho(f"\nnext: modelctl admit {name}@{version}", bold=True)
+    begin = "decide these in the file, then " if proposal.open_questions else ""
+    click.secho(f"\nnext: {begin}modelctl admit {name}@{version}", bold=True)
+
+
+def _here(path: Path) -> Path:
+    """The path from the current folder on, where it lies below it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
