@@ -6,8 +6,10 @@ docs/commands.md and docs/findings.md, and the schemas in docs/schemas/.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
+import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -17,6 +19,7 @@ import command_pages
 from modelctl.admission.policy import Policy, PolicyChecks
 from modelctl.admission.report import Report
 from modelctl.admission.waivers import WaiverFile
+from modelctl.audit.told import Told
 from modelctl.documents import Document
 from modelctl.field_docs import FieldDoc, fields, texts_of
 from modelctl.model.release import Release
@@ -98,7 +101,7 @@ def page(path: Path, tables: Mapping[str, str]) -> str:
     return text
 
 
-def described(schema: object, kinds: Mapping[str, type[Document]]) -> object:
+def described(schema: object, kinds: Mapping[str, type]) -> object:
     """A schema with the fields' texts as descriptions."""
     if not isinstance(schema, dict):
         return schema
@@ -108,22 +111,30 @@ def described(schema: object, kinds: Mapping[str, type[Document]]) -> object:
         if kind is None:
             continue
         texts = texts_of(kind)
-        for field, info in kind.model_fields.items():
-            target = part.get("properties", {}).get(info.alias or field)
+        for field, key in keys_of(kind).items():
+            target = part.get("properties", {}).get(key)
             if isinstance(target, dict) and texts.get(field):
                 target["description"] = texts[field]
     return schema
 
 
-def classes(kind: type[Document]) -> dict[str, type[Document]]:
-    """Every document class that can be reached from one, by name."""
-    found: dict[str, type[Document]] = {}
+def keys_of(kind: type) -> Mapping[str, str]:
+    """The fields of a document or dataclass, each with its key in JSON."""
+    if issubclass(kind, Document):
+        return {field: info.alias or field for field, info in kind.model_fields.items()}
+    return {field.name: field.name for field in dataclasses.fields(kind)}
+
+
+def classes(kind: type) -> dict[str, type]:
+    """Every document class and dataclass that can be reached from one, by name."""
+    found: dict[str, type] = {}
     waiting: list[object] = [kind]
     while waiting:
         item = waiting.pop()
-        if isinstance(item, type) and issubclass(item, Document) and item.__name__ not in found:
+        known = isinstance(item, type) and (issubclass(item, Document) or dataclasses.is_dataclass(item))
+        if known and item.__name__ not in found:
             found[item.__name__] = item
-            waiting += [info.annotation for info in item.model_fields.values()]
+            waiting += typing.get_type_hints(item, include_extras=True).values()
         else:
             waiting += getattr(item, "__args__", ())
     return found
@@ -131,7 +142,11 @@ def classes(kind: type[Document]) -> dict[str, type[Document]]:
 
 def schemas() -> Mapping[str, str]:
     """The schema files."""
-    made: dict[str, object] = {"report.v1": TypeAdapter(Report).json_schema(mode="serialization")}
+    written: dict[str, type] = {"audit.v1": Told, "report.v1": Report}
+    made: dict[str, object] = {
+        name: described(TypeAdapter(kind).json_schema(mode="serialization"), classes(kind))
+        for name, kind in written.items()
+    }
     documents: dict[str, type[Document]] = {
         "environment.v1": Environment,
         "manifest.v1": Manifest,

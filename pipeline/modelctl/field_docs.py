@@ -9,7 +9,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -51,11 +51,12 @@ def fields(kind: type[Document], at: tuple[str, ...] = ()) -> Iterator[FieldDoc]
 
 
 @cache
-def texts_of(kind: type[Document]) -> Mapping[str, str]:
-    """The text under each field, on one line; of a field that is written twice, the derived class's."""
+def texts_of(kind: type) -> Mapping[str, str]:
+    """The text under each field of a document or dataclass, on one line; of a field that is written twice, the derived
+    class's."""
     found: dict[str, str] = {}
     for owner in kind.__mro__:
-        if not issubclass(owner, Document) or owner is Document:
+        if owner is Document or not (is_dataclass(owner) or issubclass(owner, Document)):
             continue
         body = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
         if not isinstance(body, ast.ClassDef):

@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from modelctl.git import Git
 from tests.support.browser import look
 from tests.support.command import modelctl
 from tests.support.history import Registry, a_served_registry
+from tests.tooling.scripts import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +73,29 @@ def test_what_serves_now_and_on_which_evidence(registry: Registry) -> None:
     (serving,) = body["serving"]
     assert (serving["role"], serving["verdict"], serving["tag"]) == ("stable", "admitted", "tiny@v1.0.0")
     assert body["commit"] == body["head"] == registry.git.head()
+
+
+QUESTIONS = ((), ("--now",), ("--source", "model"), ("--verify",))
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda words: " ".join(words) or "the timeline")
+def test_its_json_is_what_the_published_schema_says(
+    registry: Registry, tmp_path: Path, question: tuple[str, ...]
+) -> None:
+    schema = json.loads((ROOT / "docs" / "schemas" / "audit.v1.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    copy = registry.copy(tmp_path / "registry")
+    copy.edit(copy.folder() / "record.yaml", "description: folder model", "description: folder modem")
+    copy.commit("Fix a typo")
+    body = json.loads(modelctl("audit", *question, "--json", "-", cwd=copy.root).stdout)
+    validator.validate(body)
+    assert body.keys() == schema["properties"].keys()
+    described = schema["$defs"]["Event"]["properties"]
+    assert all(event.keys() == described.keys() for event in body["events"])
+    assert described["evidence"]["description"]
+    body["events"][0]["kind"] = "fine"
+    assert not validator.is_valid(body)
 
 
 def test_where_releases_came_from(registry: Registry) -> None:

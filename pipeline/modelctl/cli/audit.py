@@ -4,10 +4,9 @@ came from, and whether all claims agree."""
 from __future__ import annotations
 
 import datetime
-import json
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -261,16 +260,17 @@ def _store() -> ObjectStore:
 
 
 def _as_json(answer: Answer) -> str:
-    body = {
-        "head": answer.history.head,
-        "shallow": answer.history.shallow,
-        "events": [event.as_json() for event in answer.events],
-        "commit": answer.commit,
-        "serving": None if answer.serving is None else [item.as_json() for item in answer.serving],
-        "releases": None if answer.releases is None else [item.as_json() for item in answer.releases],
-        "verification": None if answer.verification is None else asdict(answer.verification),
-    }
-    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+    from modelctl.audit.told import Told
+
+    return Told(
+        head=answer.history.head,
+        shallow=answer.history.shallow,
+        events=answer.events,
+        commit=answer.commit,
+        serving=answer.serving,
+        releases=answer.releases,
+        verification=answer.verification,
+    ).to_json()
 
 
 def _findings(verification: Verification) -> list[Mapping[str, str | None]]:
