@@ -24,6 +24,7 @@ from modelctl.progress import SILENT, Progress
 from modelctl.registry import publish as publication
 from modelctl.registry import pull as download
 from modelctl.registry.eligibility import read_report, served_tree
+from modelctl.registry.listed import scan_by_list
 from modelctl.registry.publish import Published
 from modelctl.registry.pull import Pulled
 from modelctl.registry.staged import Staged, read_staged, unstage
@@ -82,11 +83,13 @@ def publish(
             elsewhere.extend(filter(None, [read_staged(store, digest, Path(folder), progress)]))
             return elsewhere[0].tree if elsewhere else None
 
+        scan = scan_by_list(kept, read.model.served_digest)
         tree = served_tree(
             read,
             state=workspace.state,
-            source=lambda: fetch_source(proposal.spec.source, workspace.root, workspace, progress).tree,
+            source=lambda: fetch_source(proposal.spec.source, workspace.root, workspace, progress, scan=scan).tree,
             staged=staged,
+            scan=scan,
             progress=progress,
         )
         done = publication.publish(

@@ -33,9 +33,11 @@ class TestProbe:
         store.ensure_bucket()
         assert probe(store) == Capabilities(
             conditional_writes=False, keeps_metadata=True, copies=True, copies_parts=False, lists_parts=True,
-            versioning=False, object_lock=False,
+            keeps_etags=False, versioning=False, object_lock=False,
         )  # fmt: skip
-        assert probe(store).lacks() == ("conditional writes", "copies over 5 GiB", "versioning", "object lock")
+        assert probe(store).lacks() == (
+            "conditional writes", "copies over 5 GiB", "kept ETags", "versioning", "object lock",
+        )  # fmt: skip
 
     def test_moto(self, strict_store: ObjectStore) -> None:
         strict_store.ensure_bucket()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -18,16 +19,18 @@ from modelctl.admission.report import Report
 from modelctl.errors import InputError, RefusedError
 from modelctl.git import GitError
 from modelctl.model.release import Metadata
+from modelctl.model.s3_client import Listed, S3Client
 from modelctl.model.s3_faults import StoreUnavailableError
 from modelctl.progress import SILENT, Task, Unit
+from modelctl.registry.announced import PUBLISHING, announce, others_announced
 from modelctl.registry.manifest import Manifest, Served, manifest_key
 from modelctl.registry.publish import publish
 from modelctl.registry.pull import pull
 from modelctl.registry.recording import WRITTEN
 from modelctl.registry.records import load_record
 from modelctl.registry.sending import Sending, send_files
-from modelctl.registry.store import ObjectStore
-from modelctl.registry.upload import carry_out, sweep_and_check
+from modelctl.registry.store import ObjectStore, StoredObject
+from modelctl.registry.upload import carry_out, end_uploads
 from modelctl.services.process import Running, free_port
 from tests.registry.conftest import a_store
 from tests.support.keys import fingerprint
@@ -230,6 +233,24 @@ class TestInterrupted:
         assert any_store.stat("tiny/1.0.0/model.safetensors") is None
         assert [path.name for path in proposal.folder.iterdir()] == ["release.yaml"]
 
+    def test_a_tree_that_was_only_looked_at_is_hashed_once_whatever_happens_to_its_files(
+        self, proposal: Proposal, any_store: ObjectStore
+    ) -> None:
+        """What is sent as it is sent, what is there already and all of a dry run beside it."""
+        looked_at = replace(proposal.tree(), hashed=False)
+        proposal.publish(any_store, tree=looked_at)
+        assert_whole(proposal, any_store)
+        (proposal.root / "model" / "model.safetensors").write_bytes(b"\1" * 5000)
+        for dry_run in (True, False):
+            with pytest.raises(RefusedError, match=r"model\.safetensors: not the bytes that were admitted"):
+                proposal.publish(any_store, tree=looked_at, dry_run=dry_run)
+        second = proposal.next_version("1.1.0")
+        again = replace(second.tree(), hashed=False)
+        (proposal.root / "model" / "model.safetensors").write_bytes(b"\2" * 5000)
+        with pytest.raises(RefusedError, match="not the bytes that were admitted"):
+            second.publish(any_store, tree=again)
+        assert any_store.read(manifest_key("tiny", "1.1.0")) is None
+
     def test_an_unreachable_store_records_nothing(self, proposal: Proposal) -> None:
         with pytest.raises(StoreUnavailableError):
             proposal.publish(a_store(f"http://127.0.0.1:{free_port()}"))
@@ -249,6 +270,7 @@ class TestRivals:
 
         def overtaken(store: ObjectStore, *arguments: Any, **options: Any) -> object:
             done = carry_out(store, *arguments, **options)
+            announce(store, "tiny", "1.0.0", DIGEST)
             send_files(store, [Sending(key="tiny/1.0.0/z", path=rival, entry=entry)], lambda _: None)
             return done
 
@@ -257,6 +279,44 @@ class TestRivals:
             proposal.publish(any_store)
         assert any_store.read(manifest_key("tiny", "1.0.0")) is None
         assert [path.name for path in proposal.folder.iterdir()] == ["release.yaml"]
+
+    def test_what_is_sent_alone_is_not_looked_at_where_a_look_costs_reading_it(
+        self, proposal: Proposal, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        looked_at: list[str] = []
+        stat, listing = ObjectStore.stat, S3Client.listing
+
+        def noted(store: ObjectStore, key: str) -> StoredObject | None:
+            looked_at.append(key)
+            return stat(store, key)
+
+        def listed(server: S3Client, bucket: str, prefix: str) -> Iterator[Listed]:
+            looked_at.append(prefix)
+            return listing(server, bucket, prefix)
+
+        monkeypatch.setattr(ObjectStore, "stat", noted)
+        monkeypatch.setattr(S3Client, "listing", listed)
+        proposal.publish(store)
+        assert [key for key in looked_at if key.startswith("tiny/")] == []
+
+    def test_another_publication_that_has_not_ended_is_told_of(
+        self, proposal: Proposal, any_store: ObjectStore
+    ) -> None:
+        any_store.ensure_bucket()
+        announce(any_store, "tiny", "1.0.0", DIGEST)
+        notes = Notes()
+        proposal.publish(any_store, progress=notes)
+        assert any(f"of {DIGEST}, has begun and not ended" in said for said in notes.lines)
+        assert_whole(proposal, any_store)
+        assert any_store.sizes(PUBLISHING) == {}
+
+    def test_a_publication_that_fails_leaves_its_word(self, proposal: Proposal, any_store: ObjectStore) -> None:
+        tree = proposal.tree()
+        (proposal.root / "model" / "z").write_bytes(b"y")
+        with pytest.raises(RefusedError):
+            proposal.publish(any_store, tree=tree)
+        assert others_announced(any_store, "tiny", "1.0.0", DIGEST) == (tree.digest,)
+        assert others_announced(any_store, "tiny", "1.0.0", tree.digest) == ()
 
     @pytest.mark.parametrize("same_bytes", [True, False])
     def test_a_rival_that_writes_the_manifest_first_wins(
@@ -270,10 +330,10 @@ class TestRivals:
         )
 
         def overtaken(store: ObjectStore, *arguments: Any, **options: Any) -> None:
-            sweep_and_check(store, *arguments, **options)
+            end_uploads(store, *arguments, **options)
             store.put_if_absent(manifest_key("tiny", "1.0.0"), theirs.to_json())
 
-        monkeypatch.setattr("modelctl.registry.publish.sweep_and_check", overtaken)
+        monkeypatch.setattr("modelctl.registry.publish.end_uploads", overtaken)
         if same_bytes:
             proposal.publish(strict_store)
             assert_whole(proposal, strict_store)

@@ -22,6 +22,7 @@ from modelctl.git import Git
 from modelctl.model.tree import Tree, hash_file, scan_tree
 from modelctl.progress import SILENT, Progress
 from modelctl.registry import recording
+from modelctl.registry.listed import keep_list
 from modelctl.registry.publish import Published, publish
 from modelctl.registry.store import ObjectStore, StoredObject
 from modelctl.settings import Workspace, load_workspace
@@ -91,6 +92,7 @@ class Proposal:
         model = replace(report.model, source_digest=digest, release_sha256=judged)
         report = replace(report, model=model, created_at=now)
         self.report.write_text(report.to_json(), encoding="utf-8")
+        keep_list(self.report, self.tree())
 
     def next_version(self, version: str) -> Proposal:
         """Another version of the same model folder, proposed and admitted."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modelctl.errors import InputError
 from modelctl.model.kinds import is_adapter, recognise
@@ -22,10 +23,12 @@ from modelctl.model.release import (
     release_folder,
     similar_release,
 )
-from modelctl.model.s3_client import S3Client
-from modelctl.model.sources import Snapshot, resolve_source
+from modelctl.model.tree import Scan, scan_tree
 from modelctl.progress import SILENT, Progress
 from modelctl.settings import Workspace
+
+if TYPE_CHECKING:  # what finds a release fetches nothing
+    from modelctl.model.sources import Snapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +84,18 @@ def release_path(release_id: str, root: Path) -> Path:
 
 
 def fetch_source(
-    source: Source | str, base: Path, workspace: Workspace, progress: Progress, *, upstream: str | None = None
+    source: Source | str,
+    base: Path,
+    workspace: Workspace,
+    progress: Progress,
+    *,
+    upstream: str | None = None,
+    scan: Scan = scan_tree,
 ) -> Snapshot:
     """Bring a source into the state folder's store and hash it; see `resolve_source`."""
+    from modelctl.model.s3_client import S3Client
+    from modelctl.model.sources import resolve_source
+
     return resolve_source(
         source,
         base=base,
@@ -91,6 +103,7 @@ def fetch_source(
         progress=progress,
         s3=lambda: S3Client.open(workspace.settings.store, state=workspace.state),
         upstream=upstream,
+        scan=scan,
     )
 
 

@@ -49,8 +49,11 @@ def deliver(admission: Admission, files: ReportFiles, *, beside: str) -> Console
     """Keep the report with its evidence (`beside` says what that is), write the files that are asked for, and print it;
     returns the console that took it."""
     from modelctl.admission.terminal import print_report
+    from modelctl.registry.listed import keep_list
 
-    write_whole(admission.evidence_dir / "report.json", admission.report.to_json())
+    kept = admission.evidence_dir / "report.json"
+    write_whole(kept, admission.report.to_json())
+    keep_list(kept, admission.served)
     files.write(admission.report, (admission.evidence_dir,))
     out = console(stderr=files.on_stdout)
     print_report(admission.report, out)

@@ -24,7 +24,7 @@ from modelctl.model.release import Source
 from modelctl.model.s3_client import S3Client
 from modelctl.model.s3_listing import S3Prefix, list_prefix
 from modelctl.model.s3_source import fetch_prefix
-from modelctl.model.tree import Tree, scan_tree
+from modelctl.model.tree import Scan, Tree, scan_tree
 from modelctl.progress import SILENT, Progress
 from modelctl.settings import Store as StoreSettings
 
@@ -62,6 +62,7 @@ class _Resolver:
     progress: Progress
     official: tuple[Upstream, str] | None
     """What the files must equal, and the revision at which it was asked for."""
+    scan: Scan
 
     def text(self, text: str) -> Snapshot:
         """What a person named."""
@@ -121,7 +122,7 @@ class _Resolver:
         return Snapshot(
             kind="hub",
             description=description,
-            tree=scan_tree(folder, progress=self.progress),
+            tree=self.scan(folder, progress=self.progress),
             upstream=upstream,
             repo_id=repo_id,
             asked_revision=revision,
@@ -134,7 +135,7 @@ class _Resolver:
         origin = f" (Hub cache of {cache.repo_id}@{cache.commit})" if cache else ""
         description = f"folder {shown}{origin}"
         self._understood(shown, description)
-        tree = scan_tree(location, link_roots=cache.blob_folders if cache else (), progress=self.progress)
+        tree = self.scan(location, link_roots=cache.blob_folders if cache else (), progress=self.progress)
         _require_model(shown, [*tree.by_path, *(problem.path for problem in tree.problems)])
         return self._compared(
             Snapshot(
@@ -157,7 +158,7 @@ class _Resolver:
         ignored = f"; {listing.markers} folder markers (empty, no file) are left out" if listing.markers else ""
         self._understood(uri, f"{description}, {len(listing.files)} objects{ignored}")
         folder = fetch_prefix(client, listing, self.store, self.progress)
-        tree = scan_tree(folder, progress=self.progress)
+        tree = self.scan(folder, progress=self.progress)
         tree = replace(tree, problems=(*listing.problems, *tree.problems))
         return self._compared(Snapshot(kind="s3", description=description, tree=tree, upstream=None))
 
@@ -167,7 +168,7 @@ class _Resolver:
         description = dvc_source.describe_pointer(pointer, shown)
         self._understood(shown, description)
         folder = dvc_source.fetch_pointer(pointer, self.store, self.progress)
-        tree = scan_tree(folder, progress=self.progress)
+        tree = self.scan(folder, progress=self.progress)
         _require_model(shown, [*tree.by_path, *(problem.path for problem in tree.problems)])
         return self._compared(Snapshot(kind="dvc", description=description, tree=tree, upstream=None))
 
@@ -197,13 +198,14 @@ def resolve_source(
     progress: Progress = SILENT,
     s3: Callable[[], S3Client] = lambda: S3Client.open(StoreSettings()),
     upstream: str | None = None,
+    scan: Scan = scan_tree,
 ) -> Snapshot:
     """Bring a source to this disk and hash it. Relative paths start at `base`; downloads are kept in `store`.
 
-    `s3` opens the object store when one is named. `upstream` is `ORG/NAME@REVISION` of the official repository that a
-    text's files must equal. Raises `InputError` for a text that names nothing or a folder that holds no model,
-    `CannotDecideError` when the Hub or a program that is needed can't be asked, `StoreError`, `RefusedError` when
-    downloaded bytes are not the listed or pinned ones.
+    `scan` makes a folder a tree. `s3` opens the object store when one is named. `upstream` is `ORG/NAME@REVISION` of the
+    official repository that a text's files must equal. Raises `InputError` for a text that names nothing or a folder
+    that holds no model, `CannotDecideError` when the Hub or a program that is needed can't be asked, `StoreError`,
+    `RefusedError` when downloaded bytes are not the listed or pinned ones.
     """
     if isinstance(source, str):
         named = _parse_upstream(upstream) if upstream is not None else None
@@ -213,7 +215,7 @@ def resolve_source(
     if named is not None:  # asked first: what can't be compared need not be fetched
         official = (Hub(progress=progress).listing(*named), named[1])
         progress.note(f"compared with {named[0]}@{named[1]}: commit {official[0].commit}")
-    resolver = _Resolver(base=base, store=store, s3=s3, progress=progress, official=official)
+    resolver = _Resolver(base=base, store=store, s3=s3, progress=progress, official=official, scan=scan)
     if isinstance(source, str):
         return resolver.text(source)
     snapshot = resolver.source(source)

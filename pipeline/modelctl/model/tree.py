@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from modelctl.errors import InputError
 from modelctl.model.hashing import Hashed, hash_file, hash_files
@@ -23,7 +23,7 @@ from modelctl.model.small_files import SmallFiles
 from modelctl.model.walk import MAX_FILES, PathProblem, walk
 from modelctl.progress import SILENT, Progress
 
-__all__ = ["DIGEST_PREFIX", "MAX_FILES", "FileEntry", "PathProblem", "Tree", "hash_file", "scan_tree"]
+__all__ = ["DIGEST_PREFIX", "MAX_FILES", "FileEntry", "PathProblem", "Scan", "Tree", "hash_file", "scan_tree"]
 
 DIGEST_PREFIX = "sha256:"
 MANY_FILES = 4096
@@ -45,6 +45,8 @@ class Tree:
     root: Path
     files: tuple[FileEntry, ...]
     problems: tuple[PathProblem, ...] = ()
+    hashed: bool = True
+    """Whether the bytes were read; else names and sizes were looked at, and the hashes are of an earlier time."""
 
     @cached_property
     def digest(self) -> str:
@@ -83,6 +85,13 @@ class Tree:
         for entry in self.files:
             if entry.path.rpartition("/")[2] in names:
                 yield entry
+
+
+class Scan(Protocol):
+    """How a folder becomes a tree: `scan_tree`, or what believes a list that was made before."""
+
+    def __call__(self, root: Path, *, link_roots: Sequence[Path] = (), progress: Progress = SILENT) -> Tree:
+        """The tree of everything below `root`."""
 
 
 def scan_tree(

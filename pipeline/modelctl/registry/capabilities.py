@@ -33,6 +33,8 @@ class Capabilities:
     """The same for files over 5 GiB."""
     lists_parts: bool
     """An interrupted upload goes on inside a file."""
+    keeps_etags: bool
+    """An ETag is kept with its object: a look or a listing reads no bytes."""
     versioning: bool
     """The bucket keeps what is overwritten or removed."""
     object_lock: bool
@@ -53,6 +55,7 @@ NAMES = {
     "copies": "copies on the server",
     "copies_parts": "copies over 5 GiB",
     "lists_parts": "lists of parts",
+    "keeps_etags": "kept ETags",
     "versioning": "versioning",
     "object_lock": "object lock",
 }
@@ -81,6 +84,7 @@ def probe(store: ObjectStore) -> Capabilities:
         copies=_does(copies),
         copies_parts=parts_copied,
         lists_parts=parts_listed,
+        keeps_etags=_does(lambda: _etag_is_of_parts(store)),
         versioning=_does(lambda: store.server.minio.get_bucket_versioning(store.bucket).status == "Enabled", store),
         object_lock=_does(lambda: _object_lock(store), store),
     )
@@ -124,6 +128,21 @@ def _copied_and_listed(upload: MultipartUpload, source: str) -> bool:
     upload.copy(2, source, first=0, last=len(CONTENT) - 1, source_etag="")
     part = upload.parts().get(2)
     return part is not None and part.size_bytes == len(CONTENT)
+
+
+def _etag_is_of_parts(store: ObjectStore) -> bool:
+    """Whether an object that came in parts has another ETag than the md5 of its bytes.
+
+    A server that has the md5 of bytes which it got in parts has read them anew to take it.
+    """
+    key = f"{PROBE_KEY}-whole"
+    upload = MultipartUpload.start(store.server, store.bucket, key, {})
+    upload.complete({1: upload.put(1, CONTENT)})
+    there = store.stat(key)
+    with suppress(StoreError):
+        store.remove(key)
+    plain = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
+    return there is not None and there.size_bytes == len(CONTENT) and there.etag not in ("", plain)
 
 
 def _object_lock(store: ObjectStore) -> bool:

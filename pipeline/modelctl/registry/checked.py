@@ -9,6 +9,7 @@ from types import TracebackType
 
 from modelctl.errors import RefusedError
 from modelctl.model.tree import FileEntry
+from modelctl.registry.listed import other_bytes
 
 
 class CheckedParts:
@@ -60,8 +61,4 @@ class CheckedParts:
         return part
 
     def _refusal(self, size_bytes: int) -> RefusedError:
-        return RefusedError(
-            f"{self._path}: not the bytes that were admitted (sha256 {self._entry.sha256[:12]}…, "
-            f"{self._entry.size_bytes} bytes; {size_bytes} bytes now)",
-            remedy="find out who changed the file, then admit the release again",
-        )
+        return other_bytes(self._path, self._entry, f"{size_bytes} bytes now")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import configparser
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from modelctl.documents import read_text, write_yaml
@@ -25,10 +25,15 @@ REMOTE = "minio"
 _REMOTE_SECTION = re.compile(r"""'?remote "([^"]+)"'?""")
 
 
-def pointer_text(store: ObjectStore, served: Served, *, release_id: str, remote: str) -> str:
-    """The text of the pointer, from a listing of what the bucket holds now. Raises `StoreError`."""
+def pointer_text(
+    store: ObjectStore, served: Served, *, release_id: str, remote: str, etags: Mapping[str, str] | None = None
+) -> str:
+    """The text of the pointer, from the objects' ETags by path, or else from a listing of what the bucket holds now.
+
+    Raises `StoreError`.
+    """
     prefix = served.uri.removeprefix(f"s3://{store.bucket}/") + "/"
-    tags = {item.key.removeprefix(prefix): item.etag for item in store.server.listing(store.bucket, prefix)}
+    tags = etags or {item.key.removeprefix(prefix): item.etag for item in store.server.listing(store.bucket, prefix)}
     source = {
         "md5": folder_md5({file.path: tags.get(file.path, "") for file in served.files}, tags=True),
         "size": served.size_bytes,

@@ -10,7 +10,7 @@ from modelctl.admission.policy import LoadedPolicy
 from modelctl.admission.report import Report
 from modelctl.checks import CHECK_IDS
 from modelctl.errors import InputError, RefusedError
-from modelctl.model.tree import DIGEST_PREFIX, Tree, scan_tree
+from modelctl.model.tree import DIGEST_PREFIX, Scan, Tree, scan_tree
 from modelctl.progress import SILENT, Progress
 
 
@@ -20,10 +20,11 @@ def served_tree(
     state: Path,
     source: Callable[[], Tree],
     staged: Callable[[str], Tree | None] = lambda _digest: None,
+    scan: Scan = scan_tree,
     progress: Progress = SILENT,
 ) -> Tree:
-    """The tree that a report admitted, hashed now: the source itself, the staging folder that the admission left, or
-    what another runner left in the bucket (`staged` is asked by the digest).
+    """The tree that a report admitted: the source itself, the staging folder that the admission left (looked at by
+    `scan`), or what another runner left in the bucket (`staged` is asked by the digest).
 
     Raises `RefusedError` when the report has no served tree, or when it is nowhere any more.
     """
@@ -34,7 +35,7 @@ def served_tree(
         return source()
     folder = state / "staging" / digest.removeprefix(DIGEST_PREFIX)
     if folder.is_dir():
-        return scan_tree(folder, progress=progress)
+        return scan(folder, progress=progress)
     found = staged(digest)
     if found is None:
         raise RefusedError(

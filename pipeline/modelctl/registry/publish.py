@@ -27,6 +27,7 @@ from modelctl.git import Git
 from modelctl.model.release import Metadata, ReleaseSpec, load_release, parse_release_id, release_folder
 from modelctl.model.tree import Tree, hash_file
 from modelctl.progress import SILENT, Progress
+from modelctl.registry.announced import announce, others_announced, withdraw
 from modelctl.registry.bom import bill_of_materials
 from modelctl.registry.capabilities import Capabilities, probe
 from modelctl.registry.card import Card, extract_card
@@ -34,6 +35,7 @@ from modelctl.registry.checkpoint import write_checkpoint
 from modelctl.registry.contents import REQUESTS_AT_ONCE, remember_contents
 from modelctl.registry.dvc import dvc_files, ensure_remote, pointer_text
 from modelctl.registry.eligibility import read_report, refuse_unless_admitted
+from modelctl.registry.listed import refuse_other_bytes
 from modelctl.registry.manifest import (
     Manifest,
     Served,
@@ -55,7 +57,7 @@ from modelctl.registry.recording import (
 )
 from modelctl.registry.retired import refuse_retired
 from modelctl.registry.store import ObjectStore, StoredObject
-from modelctl.registry.upload import Step, carry_out, plan_upload, sweep_and_check
+from modelctl.registry.upload import Step, carry_out, end_uploads, look_again, plan_upload, sweep
 from modelctl.registry.versions import tag_name
 from modelctl.settings import Workspace
 
@@ -99,7 +101,8 @@ def publish(
 ) -> Published:
     """Publish an admitted release, or finish an interrupted publication of it.
 
-    `tree`: the served files, hashed on this machine. `staged`: by sha256, those of them that lie in the bucket and
+    `tree`: the served files, on this machine; those that were not hashed here are, once, while they are sent or before.
+    `staged`: by sha256, those of them that lie in the bucket and
     were hashed there. `policy`: the one that holds now. Raises `RefusedError` (not
     admitted, other bytes, other policy, too old, published already with other bytes), `InputError` (release, report,
     key), `StoreError` and `GitError`.
@@ -130,11 +133,14 @@ def publish(
         capabilities=None,
         retained_until=None,
     )
+    _read_unread(tree, steps, progress, all_of_them=dry_run)
     if dry_run:
         return result
     retention = policy.policy.spec.retention
     store.ensure_bucket(object_lock=retention is not None)
     can = probe(store) if manifest is None or retention is not None else None
+    if manifest is None:
+        _begin(store, tree, name, version, progress)
     steps = carry_out(store, tree, steps, name=name, version=version, progress=progress)
     if manifest is None:  # another publisher may have been faster: what is published now is not to be swept
         manifest = _existing_manifest(store, name, version, served)
@@ -143,17 +149,11 @@ def publish(
         papers = _papers(report, spec, tree, served, signer, model_signer, card, progress)
     else:
         papers = Papers.of_record(folder, existing)
-    if manifest is None:  # those that are there are of an attempt that never became a release
-        for key in paper_keys(name, version):
-            store.remove(key)
-    kept = _put(store, papers, name, version)
+    kept = _put(store, papers, name, version, anew=manifest is None)
     if manifest is None:
-        sweep_and_check(store, tree, name=name, version=version, progress=progress)
-        if can is not None and not can.conditional_writes:
-            progress.note(
-                f"{store.place} does not enforce If-None-Match: two publications at the same instant are not kept apart"
-            )
+        _before_the_manifest(store, tree, name, version, can, progress)
         manifest = _write_manifest(store, name, version, served)
+        withdraw(store, name, version)
     until = _retain(store, manifest, retention, can, kept, progress) if retention and can else None
     remember_contents(store, tree.files, object_prefix(name, version))
     written: tuple[Path, ...] = ()
@@ -161,13 +161,25 @@ def publish(
         remote, written = ensure_remote(git.root, store)
         if card.problem:
             progress.note(f"the model card is recorded as unreadable: {card.problem}")
-        pointer = pointer_text(store, served, release_id=release_id, remote=remote)
+        pointer = pointer_text(store, served, release_id=release_id, remote=remote, etags=_etags(steps, can))
         write_checkpoint(workspace.root, release_id, served.tree_digest, signer)
         write_record(folder, manifest, report, report_text=report_text, papers=papers, card=card, pointer=pointer)
     beside = [path for path in dvc_files(git.root) if path in written or not git.tracks(path)]
     commit = commit_record(git, folder, report, release_id, served, beside=beside)
     git.tag(result.tag, f"{release_id}\n\nModel-Digest: {served.tree_digest}", at=commit)
     return replace(result, steps=steps, commit=commit, key_id=papers.key_id, capabilities=can, retained_until=until)
+
+
+def _read_unread(tree: Tree, steps: Sequence[Step], progress: Progress, *, all_of_them: bool) -> None:
+    """Hash what has not been hashed and will not be as it is sent. Raises `RefusedError` for other bytes."""
+    if not tree.hashed:
+        refuse_other_bytes(tree, [s.entry for s in steps if all_of_them or s.action != "send"], progress)
+
+
+def _etags(steps: Sequence[Step], can: Capabilities | None) -> Mapping[str, str] | None:
+    """The ETags by path, where a listing would cost the server reading every object, and each answered with its own."""
+    known = {step.entry.path: step.etag for step in steps}
+    return known if can is not None and not can.keeps_etags and all(known.values()) else None
 
 
 def _signers(workspace: Workspace) -> tuple[Signer, Signer | None]:
@@ -208,8 +220,13 @@ def _papers(
     )
 
 
-def _put(store: ObjectStore, papers: Papers, name: str, version: str) -> tuple[str, ...]:
-    """Bring what vouches for a release into the bucket, for those who pull without git; returns the keys."""
+def _put(store: ObjectStore, papers: Papers, name: str, version: str, *, anew: bool) -> tuple[str, ...]:
+    """Bring what vouches for a release into the bucket, for those who pull without git; returns the keys.
+
+    `anew`: what is there is of an attempt that never became a release.
+    """
+    for key in paper_keys(name, version) if anew else ():
+        store.remove(key)
     contents = {
         attestation_key(name, version): papers.attestation,
         signature_key(name, version): papers.model_signature,
@@ -238,6 +255,30 @@ def _write_manifest(store: ObjectStore, name: str, version: str, served: Served)
     store.put_if_absent(manifest_key(name, version), mine.to_json())
     there = _existing_manifest(store, name, version, served)  # another publisher may have been first
     return there or mine
+
+
+def _begin(store: ObjectStore, tree: Tree, name: str, version: str, progress: Progress) -> None:
+    """Say what is coming, tell of others who said so, and clear away what earlier attempts left."""
+    announce(store, name, version, tree.digest)
+    for other in others_announced(store, name, version, tree.digest):
+        progress.note(
+            f"another publication of {name}@{version}, of {other}, has begun and not ended: "
+            "if it is still at work, one of the two will be refused"
+        )
+    sweep(store, tree, name=name, version=version, progress=progress)
+
+
+def _before_the_manifest(
+    store: ObjectStore, tree: Tree, name: str, version: str, can: Capabilities | None, progress: Progress
+) -> None:
+    """Look at every object once more; where that costs the server reading them all, only when it may matter."""
+    end_uploads(store, tree, name=name, version=version)
+    if can is None or can.keeps_etags or others_announced(store, name, version, tree.digest):
+        look_again(store, tree, name=name, version=version, progress=progress)
+    if can is not None and not can.conditional_writes:
+        progress.note(
+            f"{store.place} does not enforce If-None-Match: two publications at the same instant are not kept apart"
+        )
 
 
 def _retain(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from modelctl.model.release import NAME_PATTERN, VERSION_PATTERN
 from modelctl.progress import Progress
+from modelctl.registry.announced import withdraw
 from modelctl.registry.contents import CONTENTS
 from modelctl.registry.manifest import MANIFESTS, manifest_key, object_prefix, papers
 from modelctl.registry.store import ObjectStore
@@ -96,6 +97,7 @@ def remove(
             store.remove(manifest_key(item.name, item.version))
             for key in papers(item.name, item.version):
                 store.remove(key)
+            withdraw(store, item.name, item.version)
             with ThreadPoolExecutor(WORKERS) as pool:
                 for _ in pool.map(store.remove, item.keys):
                     task.advance()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -45,10 +45,11 @@ class Sending:
     entry: FileEntry
 
 
-def send_files(store: ObjectStore, files: Sequence[Sending], advance: Callable[[float], None]) -> None:
+def send_files(store: ObjectStore, files: Sequence[Sending], advance: Callable[[float], None]) -> Mapping[str, str]:
     """Send every file, the largest first. `advance` is told of bytes, those that need not be sent again too.
 
-    Raises `RefusedError` when a file is not what its entry says (its object then does not exist), `StoreError`.
+    Returns the ETags that the server answered with, by key; "" where it said none, or the answer was lost. Raises
+    `RefusedError` when a file is not what its entry says (its object then does not exist), `StoreError`.
     """
     largest = max((min(item.entry.size_bytes, _part_bytes(item.entry)) for item in files), default=0)
     sender = _Sender(store, advance, buffer_bytes=largest)
@@ -57,6 +58,7 @@ def send_files(store: ObjectStore, files: Sequence[Sending], advance: Callable[[
         jobs = [readers.submit(sender.send, item) for item in sorted(files, key=lambda f: -f.entry.size_bytes)]
         for job in wait(jobs, return_when=FIRST_EXCEPTION).done:
             job.result()
+        return sender.etags
     except BaseException:
         sender.stop.set()
         raise
@@ -86,6 +88,7 @@ class _Sender:
         self._buffers: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
         for _ in range(PARTS_AT_ONCE):  # reused: memory that is freed and asked for again in threads piles up
             self._buffers.put(bytearray(buffer_bytes))
+        self.etags: dict[str, str] = {}
         self._advance = advance
         self._lock = threading.Lock()
 
@@ -103,15 +106,15 @@ class _Sender:
                 lambda: MultipartUpload.start(self.brisk, self.store.bucket, item.key, {"sha256": item.entry.sha256})
             )
             self._in_parts(item, begun, {})
-            if not self._arrived(item):
-                raise _someone_else(item.key)
 
     def _whole(self, item: Sending) -> None:
         buffer = self._free_buffer(set())
         try:
             with _parts_of(item) as parts:
                 data = bytes(parts.read(buffer))
-            self._patiently(lambda: self.store.put_whole(item.key, data, sha256=item.entry.sha256))
+            self.etags[item.key] = self._patiently(
+                lambda: self.store.put_whole(item.key, data, sha256=item.entry.sha256)
+            )
             self.advance(len(data))
         finally:
             self._buffers.put(buffer)
@@ -190,8 +193,9 @@ class _Sender:
     def _complete(self, upload: MultipartUpload, etags: dict[int, str], item: Sending) -> None:
         # the full patience with silence: putting a large object together takes some servers minutes
         slow = replace(upload, server=self.store.server)
+        self.etags[item.key] = ""
         try:
-            self._patiently(lambda: slow.complete(etags))
+            self.etags[item.key] = self._patiently(lambda: slow.complete(etags))
         except StoreUnavailableError:
             raise
         except StoreError as error:  # done by a try whose answer was lost, or by another publisher of the same bytes

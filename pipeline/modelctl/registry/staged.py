@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
-from modelctl.documents import Document
 from modelctl.errors import RefusedError
 from modelctl.files import write_whole
 from modelctl.model.tree import DIGEST_PREFIX, FileEntry, Tree
 from modelctl.progress import SILENT, Progress, Task
 from modelctl.registry.contents import REQUESTS_AT_ONCE, holds
-from modelctl.registry.manifest import ServedFile, as_tree
+from modelctl.registry.listed import FileList
+from modelctl.registry.manifest import as_tree
 from modelctl.registry.sending import Sending, send_files
 from modelctl.registry.store import ObjectStore, StoredObject
 
@@ -33,13 +31,6 @@ LIST_NAME = "tree.json"
 SMALL_BYTES = 32 << 20
 """Files up to this size are brought to the publishing machine: the model card, configurations, the tokenizer."""
 READERS = 4
-
-
-class StagedList(Document):
-    """What lies in the staging area of one tree."""
-
-    schema_version: Literal["1"] = "1"
-    files: Annotated[tuple[ServedFile, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +73,7 @@ def stage(store: ObjectStore, tree: Tree, progress: Progress = SILENT) -> int:
     total = sum(entry.size_bytes for entry in missing)
     with progress.task("stage", total=total, unit="bytes") as task:
         send_files(store, files, task.advance)
-    listed = StagedList(files=tuple(ServedFile(**entry._asdict()) for entry in tree.files))
-    store.put_whole(prefix + LIST_NAME, json.dumps(listed.model_dump(), indent=2, sort_keys=True).encode() + b"\n")
+    store.put_whole(prefix + LIST_NAME, FileList.of(tree).to_json().encode())
     return total
 
 
@@ -97,7 +87,7 @@ def read_staged(store: ObjectStore, digest: str, folder: Path, progress: Progres
     if content is None:
         return None
     try:
-        listed = as_tree(StagedList.model_validate_json(content).files)
+        listed = as_tree(FileList.model_validate_json(content).files)
     except ValidationError as error:
         raise _other(store, prefix + LIST_NAME, str(error.errors(include_url=False)[0]["msg"])) from error
     if listed.digest != digest:

@@ -143,13 +143,14 @@ class ObjectStore:
         except NoSuchBucketError:
             return {}
 
-    def put_whole(self, key: str, content: bytes, *, sha256: str | None = None) -> None:
-        """Write a small object by one request, whatever is there."""
+    def put_whole(self, key: str, content: bytes | memoryview, *, sha256: str | None = None) -> str:
+        """Write a small object by one request, whatever is there; returns its ETag, "" when the server says none."""
         headers = {"Content-Type": "application/octet-stream"}
         if sha256 is not None:
             headers["X-Amz-Meta-Sha256"] = sha256
         with translated(f"send {key}", self.place):
-            self.server.minio._put_object(self.bucket, key, content, headers)
+            written = self.server.minio._put_object(self.bucket, key, content, headers)
+        return written.etag or ""
 
     def copy(self, source: StoredObject, key: str, sha256: str) -> None:
         """Copy an object on the server, in the state that was looked at; the copy gets `sha256` as its metadata.
