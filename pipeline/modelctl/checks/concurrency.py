@@ -11,13 +11,13 @@ import asyncio
 from typing import ClassVar, Literal
 
 from modelctl.checks.base import CheckContext, Coverage, Observation
+from modelctl.checks.limits import ConcurrencyLimits
 from modelctl.checks.stress.crosstalk import ALONE, judge_crosstalk, look_for_crosstalk
 from modelctl.checks.stress.figures import measure_load
 from modelctl.checks.stress.identity import measure_identity
 from modelctl.checks.stress.images import measure_image
 from modelctl.checks.stress.judge import judge_load
 from modelctl.checks.stress.knee import find_knee
-from modelctl.checks.stress.limits import LoadLimits
 from modelctl.checks.stress.on_base import judge_base
 from modelctl.checks.stress.seats import judge_size
 from modelctl.checks.stress.session import Notes, api_of, died, exact_answers, keep_evidence, refused
@@ -34,10 +34,6 @@ from modelctl.serving.prompting import prompts_for
 from modelctl.serving.prompts import PromptMaker, prompt_maker
 
 _SUSPECTS_TRIED = 20
-
-
-class ConcurrencyLimits(LoadLimits):
-    """Limits of the check: those of the load, with production's numbers."""
 
 
 class ConcurrencyCheck:
@@ -97,8 +93,8 @@ async def _observe(
         if notes.findings:
             return Coverage(unit="requests", seen=0, total=limits.streams), None
         prompts = await prompts_for(client, seed=limits.seed, api=plan.api)
-        with context.progress.task("load", total=limits.ramp_s + limits.duration_s, unit="seconds") as task:
-            result = await run_load(client, prompts, plan, on_tick=LoadBar(task, _live))
+        with context.progress.task("load", total=plan.end_s, unit="seconds") as task:
+            result = await run_load(client, prompts, plan, on_tick=LoadBar(task, _live, end_s=plan.end_s))
         failed = [row for row in result.rows if row.failure is not None]
         death = await died(client) if failed else None
         degenerate = 0.0 if death else await _degenerate_share(client, prompts, result)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from modelctl.progress import Task
@@ -17,7 +16,7 @@ def answered(tick: Tick) -> str:
 class LoadBar:
     """Takes the ticks of one load and moves its bar, which counts seconds, never back."""
 
-    def __init__(self, task: Task, words: Callable[[Tick], str] = answered, *, end_s: float = math.inf) -> None:
+    def __init__(self, task: Task, words: Callable[[Tick], str] = answered, *, end_s: float) -> None:
         """`words` is what stands beside the bar; `end_s` is where it stays, however long the last answers take."""
         self._task = task
         self._words = words
