@@ -20,7 +20,7 @@ from pathlib import Path
 import scanners
 from comparison import Call, Row, beside, medians, peak_memory, quietly
 from files import write_random
-from modelctl.checks.malware import MalwareLimits
+from modelctl.checks.limits import MalwareLimits
 from modelctl.scan.clamd import Clamd
 from modelctl.scan.files import Examiner
 from modelctl.scan.inside import Depth, Examined

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from comparison import Row, beside, medians, quietly
-from modelctl.checks.tokenizer import TokenizerLimits
+from modelctl.checks.limits import TokenizerLimits
 from modelctl.model.tree import scan_tree
 from modelctl.tokenization.corpus import more_texts
 

@@ -25,7 +25,8 @@ MAX_NESTING = 32
 class Document(BaseModel):
     """A part of a document: immutable, no unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
+    # Built when the first one is read: most commands read few of the kinds that they import.
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False, defer_build=True)
 
 
 DocumentT = TypeVar("DocumentT", bound=Document)

@@ -19,7 +19,7 @@ from modelctl.accuracy.quantize import Quantized, quantize
 from modelctl.admission.policy import load_policy
 from modelctl.admission.subject import Subject, resolve_subject
 from modelctl.checks.fitness import does_not_fit
-from modelctl.checks.quantization import QuantizationLimits
+from modelctl.checks.limits import QuantizationLimits
 from modelctl.documents import validate
 from modelctl.errors import CannotDecideError, InputError
 from modelctl.isolation import Sandbox

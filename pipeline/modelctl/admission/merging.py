@@ -21,7 +21,7 @@ from modelctl.admission.signers import AllowedSigner
 from modelctl.admission.strictness import weaker
 from modelctl.admission.verdict import outcome_of
 from modelctl.admission.waivers import Waivers
-from modelctl.checks import CHECK_IDS, load_check
+from modelctl.checks import CHECK_IDS, RELEASE_CHECKS
 from modelctl.checks.base import Finding, Observation
 from modelctl.errors import CannotDecideError, InputError, ModelctlError
 from modelctl.model.tree import hash_file
@@ -172,9 +172,8 @@ def _anew(check: CheckReport, policy: Policy, waivers: Waivers, model: ModelRepo
     standing: tuple[Finding, ...] = ()
     waived: tuple[WaivedFinding, ...] = ()
     served = model.served_digest or model.source_digest
-    of_release = check.id in CHECK_IDS and load_check(check.id).scope == "release"
     for finding in (*check.findings, *(item.finding for item in check.waived)):
-        digest = served if of_release or finding.tree == "served" else model.source_digest
+        digest = served if check.id in RELEASE_CHECKS or finding.tree == "served" else model.source_digest
         stands, let = waivers.apply([finding], digest)
         standing, waived = standing + stands, waived + let
     seen = Observation(

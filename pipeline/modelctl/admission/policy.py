@@ -19,13 +19,15 @@ from pydantic import Field, JsonValue, StringConstraints, model_validator
 from modelctl.admission.policy_files import FolderFiles, RuleFiles, built_in_folder
 from modelctl.admission.policy_layers import Key, Layer, ValueOrigin, merge, read_layer, read_layers
 from modelctl.checks.base import CheckLimits
-from modelctl.checks.code import CodeLimits
-from modelctl.checks.concurrency import ConcurrencyLimits
-from modelctl.checks.integrity import IntegrityLimits
-from modelctl.checks.long_context import LongContextLimits
-from modelctl.checks.malware import MalwareLimits
-from modelctl.checks.quantization import QuantizationLimits
-from modelctl.checks.tokenizer import TokenizerLimits
+from modelctl.checks.limits import (
+    CodeLimits,
+    ConcurrencyLimits,
+    IntegrityLimits,
+    LongContextLimits,
+    MalwareLimits,
+    QuantizationLimits,
+    TokenizerLimits,
+)
 from modelctl.documents import Document, validate
 from modelctl.errors import InputError
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from modelctl.admission.dsse import Verifier
-from modelctl.admission.keyless import parse_keyless
 from modelctl.admission.keys import KeyVerifier, as_public_key
 from modelctl.admission.names import SIGNERS_FILE, SIGNERS_FOLDER
 from modelctl.documents import read_text
@@ -66,14 +65,15 @@ def repository_signers(files: SignerFiles) -> tuple[AllowedSigner, ...] | None:
         principal = PurePosixPath(name).name.removesuffix(PEM)
         found += parse_public_keys(files.read(name) or "", origin=files.place(name), principal=principal)
     for name in keyless:  # after the keys, since verifying them takes a library and perhaps a network
-        verifier = parse_keyless(
-            files.read(name) or "",
-            origin=files.place(name),
-            beside=lambda other: files.read(f"{SIGNERS_FOLDER}/{other}"),
-            place=lambda other: files.place(f"{SIGNERS_FOLDER}/{other}"),
+        found.append(
+            _keyless(
+                name,
+                files.read(name) or "",
+                origin=files.place(name),
+                read=lambda other: files.read(f"{SIGNERS_FOLDER}/{other}"),
+                place=lambda other: files.place(f"{SIGNERS_FOLDER}/{other}"),
+            )
         )
-        principal = PurePosixPath(name).name.removesuffix(KEYLESS)
-        found.append(AllowedSigner(principals=(principal,), verifier=verifier, key_id=None))
     return tuple(found)
 
 
@@ -83,12 +83,12 @@ def load_allowed_signers(path: Path) -> tuple[AllowedSigner, ...]:
     text = read_text(path)
     if path.suffix == KEYLESS:
 
-        def beside(name: str) -> str | None:
+        def read(name: str) -> str | None:
             other = path.with_name(name)
             return read_text(other) if other.is_file() else None
 
-        verifier = parse_keyless(text, origin=str(path), beside=beside, place=lambda name: str(path.with_name(name)))
-        return (AllowedSigner(principals=(path.name.removesuffix(KEYLESS),), verifier=verifier, key_id=None),)
+        origin = str(path)
+        return (_keyless(path.name, text, origin=origin, read=read, place=lambda name: str(path.with_name(name))),)
     if text.lstrip().startswith("-----BEGIN"):
         return tuple(parse_public_keys(text, origin=str(path), principal=path.name.removesuffix(PEM)))
     return parse_allowed_signers(text, origin=str(path))
@@ -125,6 +125,15 @@ def parse_public_keys(text: str, *, origin: str, principal: str) -> Iterator[All
             raise InputError(f"{origin}: neither Ed25519 nor ECDSA on P-256, P-384 or P-521", remedy=remedy)
         verifier = KeyVerifier(key)
         yield AllowedSigner(principals=(principal,), verifier=verifier, key_id=verifier.key_id)
+
+
+def _keyless(
+    name: str, text: str, *, origin: str, read: Callable[[str], str | None], place: Callable[[str], str]
+) -> AllowedSigner:
+    from modelctl.admission.keyless import parse_keyless
+
+    verifier = parse_keyless(text, origin=origin, beside=read, place=place)
+    return AllowedSigner(principals=(PurePosixPath(name).stem,), verifier=verifier, key_id=None)
 
 
 def _signer(line: str, *, origin: str) -> AllowedSigner | None:

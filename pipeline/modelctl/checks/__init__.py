@@ -15,6 +15,9 @@ CHECK_IDS = ("integrity", "malware", "code", "tokenizer", "quantization", "long-
 LOADING_GATE = ("integrity", "malware", "code")
 """A model with findings of these is not loaded: the other checks then say that they were not run."""
 
+RELEASE_CHECKS = ("quantization", "long-context", "concurrency")
+"""Those that judge a release as a whole (`Check.scope`); the others judge each of its trees. Known without loading them."""
+
 
 def load_check(check_id: str) -> Check[Any]:
     """The check of an id. Raises `KeyError` for an unknown one."""

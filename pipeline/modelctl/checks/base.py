@@ -10,19 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import Field
 
-from modelctl.accuracy.quantize import Quantized
 from modelctl.documents import Document
-from modelctl.isolation import Sandbox
-from modelctl.model.release import Quantization, Serving
-from modelctl.model.sources import Snapshot
-from modelctl.model.tree import Tree
-from modelctl.progress import Progress
-from modelctl.scan.clamd import Clamd
-from modelctl.serving.endpoint import Endpoint
+
+if TYPE_CHECKING:  # reports and policies are read without any of these
+    from modelctl.accuracy.quantize import Quantized
+    from modelctl.isolation import Sandbox
+    from modelctl.model.release import Quantization, Serving
+    from modelctl.model.sources import Snapshot
+    from modelctl.model.tree import Tree
+    from modelctl.progress import Progress
+    from modelctl.scan.clamd import Clamd
+    from modelctl.serving.endpoint import Endpoint
 
 Scalar = str | int | float | bool | None
 Role = Literal["source", "served"]

@@ -9,35 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
+from typing import ClassVar, Literal
 
 from modelctl import worker
 from modelctl.checks import code_report
-from modelctl.checks.base import CheckContext, CheckLimits, Coverage, Observation, Undecided
+from modelctl.checks.base import CheckContext, Coverage, Observation, Undecided
 from modelctl.checks.code_report import Judged
+from modelctl.checks.limits import CodeLimits
 from modelctl.errors import CannotDecideError
-from modelctl.scan.bandit_run import Level, run_bandit
+from modelctl.scan.bandit_run import run_bandit
 from modelctl.scan.code_files import gather
 from modelctl.scan.gathered import Gathered, Unit
 
 WORKER_MEMORY_BYTES = 4 << 30
-
-
-class CodeLimits(CheckLimits):
-    """The policy's section `code`."""
-
-    severity: Level = "medium"
-    """bandit's findings are refused from this severity on, when they also reach `confidence`."""
-    confidence: Level = "medium"
-    """bandit's findings are refused from this confidence on."""
-    allow_own_code: bool = False
-    """Accept `auto_map` and the like that point to a file of this repository; its Python is examined all the same."""
-    template_time_limit_s: Annotated[float, Field(gt=0, le=600)] = 10.0
-    """Seconds for compiling one chat template and rendering a few short conversations with it."""
-    template_memory_limit_mib: Annotated[int, Field(ge=16, le=65536)] = 512
-    """Memory that the same may take beyond what the child has already."""
 
 
 class Code:

@@ -12,13 +12,12 @@ import json
 from collections.abc import Iterator
 from importlib.metadata import version
 from itertools import chain
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from modelctl.checks.base import CheckContext, CheckLimits, Coverage, Finding, Observation, Undecided
+from modelctl.checks.base import CheckContext, Coverage, Finding, Observation, Undecided
 from modelctl.checks.integrity_findings import INDEX_REMEDY, PATH_REMEDY, SPLIT_REMEDY, capped, finding
 from modelctl.checks.integrity_reading import Seen, measurements, read_files
+from modelctl.checks.limits import IntegrityLimits
 from modelctl.errors import CannotDecideError, InputError
 from modelctl.model.adapter import check_adapters
 from modelctl.model.architecture import compare_architecture
@@ -42,30 +41,6 @@ from modelctl.model.shards import check_indexes
 from modelctl.model.tied_head import check_tied_head
 from modelctl.model.tree import Tree
 from modelctl.model.weights import check_dtypes, check_weights
-
-
-class IntegrityLimits(CheckLimits):
-    """What integrity demands."""
-
-    require_upstream: bool = False
-    """Without an upstream listing to compare with, do not decide."""
-    formats: tuple[WeightFormat, ...] = ("safetensors", "gguf")
-    """Weight formats that may be in the repository. `pytorch` (`.bin`, `.pt`) is a pickle: here nothing but its hash is
-    looked at, and the malware check decides what it may run."""
-    dtypes: tuple[str, ...] = ()
-    """Types, as safetensors names them, that matrices may have; none named allows all that config.json declares."""
-    numbers: bool = True
-    """Read every weight: NaN, Inf, all zero, constant. Without it a report says that they were not read."""
-    may_be_constant: tuple[str, ...] = ()
-    """Shell patterns of the names of tensors that may be all zero or constant."""
-    require_pinned: bool = False
-    """Whether a Hub repository must be named by a full commit, and not by a branch or a tag."""
-    owners: tuple[str, ...] = ()
-    """Owners whose Hub repositories may be a source or an upstream; none named allows all."""
-    max_files: Annotated[int, Field(ge=1)] = 10_000
-    """More files than this are refused."""
-    max_bytes: Annotated[int, Field(ge=1)] = 4 << 40
-    """More bytes than this, over all files, are refused."""
 
 
 class Integrity:

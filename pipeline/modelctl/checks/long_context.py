@@ -11,6 +11,7 @@ import asyncio
 from typing import ClassVar, Literal
 
 from modelctl.checks.base import CheckContext, Coverage, Observation
+from modelctl.checks.limits import LongContextLimits
 from modelctl.checks.stress.identity import measure_identity
 from modelctl.checks.stress.length_verdicts import (
     describe_length,
@@ -35,10 +36,6 @@ from modelctl.serving.engine import EngineRefusedError
 from modelctl.serving.identity import read_identity
 from modelctl.serving.memory import MemoryWatch, memory_source
 from modelctl.serving.prompts import prompt_maker
-
-
-class LongContextLimits(LengthLimits):
-    """Limits of the check: those of a walk over lengths, with production's numbers."""
 
 
 class LongContextCheck:

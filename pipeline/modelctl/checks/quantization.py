@@ -10,20 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
+from typing import ClassVar, Literal
 
 from modelctl.accuracy.estimate import answering_bytes
 from modelctl.accuracy.evaluate import Results, evaluate
 from modelctl.accuracy.methods import method_of, require_measurable
 from modelctl.accuracy.pairing import Pair, evidence_lines, pair
-from modelctl.accuracy.precision import Demand, Precision, choose
+from modelctl.accuracy.precision import Precision, choose
 from modelctl.accuracy.questions import prepare
 from modelctl.accuracy.statistics import PairedDrop, above_chance, constant_answer, judge
 from modelctl.checks.base import (
     CheckContext,
-    CheckLimits,
     Coverage,
     Finding,
     Measurement,
@@ -31,11 +28,12 @@ from modelctl.checks.base import (
     Scalar,
     Undecided,
 )
+from modelctl.checks.limits import QuantizationLimits
 from modelctl.checks.quantization_figures import measurements
 from modelctl.checks.quantization_making import of_making
 from modelctl.errors import CannotDecideError, DoesNotApplyError
 from modelctl.model.config import load_config
-from modelctl.model.release import Calibration, Quantization
+from modelctl.model.release import Quantization
 from modelctl.model.sources import Snapshot
 from modelctl.model.tree import Tree
 
@@ -46,40 +44,6 @@ _REMEDY = (
     "calibrate with more samples (calibration_samples), or quantise to 8 bits; make sure first that your engine loads "
     "those: vLLM on a CPU and some GPU kernels refuse 8-bit GPTQ"
 )
-
-
-class QuantizationLimits(CheckLimits):
-    """What quantization demands, and how it is measured."""
-
-    max_drop_points: Annotated[float, Field(gt=0, le=100)] = 1.5
-    """Percentage points of accuracy that may be lost, at the upper end of the interval."""
-    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
-    """Of the two-sided interval."""
-    tasks: Annotated[tuple[str, ...], Field(min_length=1)] = ("mmlu",)
-    """Multiple-choice tasks of lm-eval, or `modelctl_easy`, which ships with the program and suits models under a
-    billion weights."""
-    task_folder: Path | None = None
-    """A folder of lm-eval task files and their data, below the registry repository. Where it is named, tasks are looked
-    up there and among those that ship with the program, and nothing is fetched."""
-    questions: Annotated[int, Field(ge=100)] = 1400
-    """Documents to answer, drawn at random by subject; all of them when the tasks hold fewer."""
-    max_bits_per_byte_rise: Annotated[float, Field(gt=0)] | None = None
-    """How many more bits the served model may need for a byte of the shipped texts. None: measured, and not judged."""
-    fewshot: Annotated[int, Field(ge=0, le=32)] = 0
-    """Solved examples before each question."""
-    dtype: Demand = "auto"
-    """Of both models' numbers while they answer. `auto`: the model's own half type (bfloat16 or float16) where a GPU or
-    the processor multiplies in it, else float32, which holds the same values."""
-    batch_size: Annotated[int, Field(ge=1, le=1024)] = 32
-    """Answers that are computed at once; it moves the last digits."""
-    seed: int = 0
-    """Of the random choices; the same seed makes the same ones."""
-    time_limit_s: Annotated[int, Field(ge=1)] = 14400
-    """For the quantisation, and again for each of the two evaluations."""
-    memory_limit_gib: Annotated[float, Field(gt=0)] = 64
-    """What a child and all that it starts may use."""
-    calibration: Calibration | None = None
-    """The text that quantising looks at, where the release names none. None: the sample that ships with modelctl."""
 
 
 class QuantizationCheck:

@@ -6,12 +6,13 @@ Every file is read, and everything is loaded and rendered, in an isolated child;
 from __future__ import annotations
 
 import importlib.util
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from modelctl import worker
-from modelctl.checks.base import CheckContext, CheckLimits, Coverage, Finding, Measurement, Observation, Undecided
+from modelctl.checks.base import CheckContext, Coverage, Finding, Measurement, Observation, Undecided
+from modelctl.checks.limits import TokenizerLimits
 from modelctl.errors import CannotDecideError, DoesNotApplyError
 from modelctl.model.kinds import is_adapter, recognise
 from modelctl.model.tree import Tree
@@ -20,36 +21,6 @@ from modelctl.tokenization.worker import OLDER_FILES, Request
 
 VOCABULARY_FILES = ("tokenizer.json", "vocab.json", *OLDER_FILES)
 """A tree without any of these has no tokenizer (GGUF files carry their own, which other programs read)."""
-
-
-class TokenizerLimits(CheckLimits):
-    """What a release's tokenizer must hold to."""
-
-    time_limit_s: Annotated[int, Field(ge=1)] = 600
-    """Seconds after which the check ends without a decision."""
-    agreeing_roles: tuple[Literal["bos", "eos", "pad"], ...] = ("bos", "eos", "pad")
-    """Special tokens on which the tokenizer and config.json or generation_config.json must agree."""
-    round_trip: bool = True
-    """Whether text that does not come back from its ids is a finding, or only measured."""
-    max_lossy_texts: Annotated[int, Field(ge=0)] = 0
-    """Texts of the corpus that a vocabulary on bytes may lose, beside those with bytes that it has no token for."""
-    max_differing_texts: Annotated[int, Field(ge=0)] = 5
-    """Texts of the corpus of which two forms (tokenizer.json, transformers, sentencepiece) may make other ids.
-
-    Not 0, since transformers 5 builds some classes anew: Llama 2 as published differs in the spaces that begin a text,
-    SmolLM2 in digits such as ½. The report warns of each."""
-    more_text_mib: Annotated[int, Field(ge=0, le=1024)] = 0
-    """Text that is encoded and decoded beside the corpus, made from it in new orders."""
-    chat_template_required: bool = False
-    """Whether a repository without a chat template is refused."""
-    template_time_limit_s: Annotated[float, Field(gt=0, le=60)] = 5
-    """For compiling one chat template and rendering a few short messages; real ones take milliseconds."""
-    template_memory_limit_mib: Annotated[int, Field(ge=16, le=4096)] = 256
-    """Memory that the same may take."""
-    load_time_limit_s: Annotated[float, Field(gt=0)] = 180
-    """For loading the tokenizer and encoding and decoding the corpus."""
-    load_memory_limit_mib: Annotated[int, Field(ge=256)] = 8192
-    """Address space beyond that of the interpreter."""
 
 
 class TokenizerCheck:

@@ -16,7 +16,7 @@ from modelctl.git import Git
 from modelctl.settings import Workspace
 
 if TYPE_CHECKING:
-    from modelctl.checks.malware import MalwareLimits
+    from modelctl.checks.limits import MalwareLimits
 
 State = Literal["ok", "missing", "warning"]
 LACKING = "docs/registry.md says what each is for; MinIO has all of them"
