@@ -64,6 +64,8 @@ def gate(
 
 def _at_hand(place: str, workspace: Workspace) -> Path:
     """A folder of this disk: the one that is named, or what lies at an S3 prefix."""
+    if "://" not in place:  # most often: then nothing that talks to an object store is loaded
+        return Path(place)
     from modelctl.admission.evidence_store import fetch_evidence, is_remote
     from modelctl.cli.main import say
     from modelctl.model.s3_client import S3Client
