@@ -9,38 +9,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
-from modelctl.admission.admit import Admission, Request, admit
-from modelctl.admission.gate import Gated, GateRequest, gate
-from modelctl.admission.policy import load_policy
-from modelctl.admission.report import Report
-from modelctl.admission.subject import fetch_source, find_release, release_path
 from modelctl.errors import InputError, ModelctlError
-from modelctl.model.release import load_release
-from modelctl.model.tree import Tree
 from modelctl.progress import SILENT, Progress
-from modelctl.registry import publish as publication
-from modelctl.registry import pull as download
-from modelctl.registry.eligibility import read_report, served_tree
-from modelctl.registry.listed import scan_by_list
-from modelctl.registry.publish import Published
-from modelctl.registry.pull import Pulled
-from modelctl.registry.staged import Staged, read_staged, unstage
-from modelctl.registry.store import ObjectStore
-from modelctl.registry.trust import Trusted, signers_of, trusted
-from modelctl.rollout.lookup import Found, allowed_signers, find, find_in_bucket, open_store
 from modelctl.settings import Workspace, load_workspace
-from modelctl.sizing.facts import ModelFacts
-from modelctl.sizing.gpus import GPUS, Gpu, find_gpu
-from modelctl.sizing.peek import peek
-from modelctl.sizing.plan import Demand, Plan, best_plan
+
+if TYPE_CHECKING:
+    from modelctl.admission.admit import Admission, Request, admit
+    from modelctl.admission.gate import Gated, GateRequest, gate
+    from modelctl.admission.report import Report
+    from modelctl.model.tree import Tree
+    from modelctl.registry.publish import Published
+    from modelctl.registry.pull import Pulled
+    from modelctl.registry.staged import Staged
+    from modelctl.registry.trust import Trusted
+    from modelctl.rollout.lookup import Found
+    from modelctl.sizing.facts import ModelFacts
+    from modelctl.sizing.gpus import Gpu
+    from modelctl.sizing.plan import Demand, Plan
 
 __all__ = [
     "Admission", "Demand", "GateRequest", "Gated", "Gpu", "ModelctlError", "Plan", "Progress", "Published", "Pulled",
     "PulledRelease", "Report", "Request", "Workspace", "admit", "gate", "load_workspace", "publish", "pull", "size",
 ]  # fmt: skip
+
+_ELSEWHERE = {
+    "Admission": "modelctl.admission.admit", "Request": "modelctl.admission.admit", "admit": "modelctl.admission.admit",
+    "GateRequest": "modelctl.admission.gate", "Gated": "modelctl.admission.gate", "gate": "modelctl.admission.gate",
+    "Report": "modelctl.admission.report", "Published": "modelctl.registry.publish",
+    "Pulled": "modelctl.registry.pull", "Demand": "modelctl.sizing.plan", "Plan": "modelctl.sizing.plan",
+    "Gpu": "modelctl.sizing.gpus",
+}  # fmt: skip
+"""What is imported when it is first named: a download needs nothing of an admission."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_ELSEWHERE[name]), name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +80,16 @@ def publish(
     `report` is the admission's, by default the one that `admit` kept. Raises `RefusedError` when it does not admit
     these bytes under the policy that holds, `InputError`, `StoreError`.
     """
+    from modelctl.admission.policy import load_policy
+    from modelctl.admission.report import Report
+    from modelctl.admission.subject import fetch_source, release_path
+    from modelctl.model.release import load_release
+    from modelctl.registry import publish as publication
+    from modelctl.registry.eligibility import read_report, served_tree
+    from modelctl.registry.listed import scan_by_list
+    from modelctl.registry.staged import read_staged, unstage
+    from modelctl.registry.store import ObjectStore
+
     proposal = load_release(release_path(release, workspace.root))
     policy = load_policy(proposal.spec.policy or workspace.settings.policy, workspace.root)
     metadata = proposal.metadata
@@ -125,6 +145,10 @@ def pull(
     tree digest that it must be; `source` (`s3://BUCKET`) asks that bucket alone and no git. Raises `RefusedError` for
     other bytes or a signature that is not allowed, `InputError`, `StoreError`.
     """
+    from modelctl.registry import pull as download
+    from modelctl.registry.trust import signers_of, trusted
+    from modelctl.rollout.lookup import allowed_signers, find, find_in_bucket, open_store
+
     if source is None:
         found = find(workspace, release)
         store = open_store(workspace, None)
@@ -168,6 +192,9 @@ def size(
     `repo` is a folder, a Hub id, a release file or `name@version`. `demand` names fields of `Demand` (`length` and
     `streams` in tokens and requests); a release file states its own. Raises `InputError`, `CannotDecideError`.
     """
+    from modelctl.sizing.gpus import GPUS, find_gpu
+    from modelctl.sizing.plan import best_plan
+
     kinds = [find_gpu(name) for name in gpus] if gpus else list(GPUS.values())
     facts, wanted = _sized(repo, workspace, dict(demand or {}))
     return tuple(best_plan(facts, gpu, wanted, most=max_gpus) for gpu in kinds)
@@ -175,6 +202,11 @@ def size(
 
 def _sized(repo: str, workspace: Workspace, given: Mapping[str, object]) -> tuple[ModelFacts, Demand]:
     """The model that is meant, and the demand: what was given, else what its release file says."""
+    from modelctl.admission.subject import find_release
+    from modelctl.model.release import load_release
+    from modelctl.sizing.peek import peek
+    from modelctl.sizing.plan import Demand
+
     path = find_release(repo, workspace.root)
     if path is None:
         return peek(repo, Path.cwd()).facts(), Demand(**given)  # type: ignore[arg-type]
