@@ -137,6 +137,52 @@ def tiny_bert(folder: Path, *, vocab: int = 320, max_positions: int = 256) -> Pa
     return folder
 
 
+def tiny_blip2(folder: Path, *, vocab: int = 320, max_positions: int = 512) -> Path:
+    """Write a vision-language model with random weights, and return its folder: BLIP-2, whose picture takes four tokens
+    before an OPT, because an engine loads it without torchvision."""
+    import torch
+    from tokenizers import Tokenizer
+    from transformers import (
+        Blip2Config,
+        Blip2ForConditionalGeneration,
+        Blip2QFormerConfig,
+        Blip2VisionConfig,
+        OPTConfig,
+    )
+
+    torch.manual_seed(0)
+    pixels, small = 28, {"num_hidden_layers": 2, "num_attention_heads": 2}
+    config = Blip2Config(
+        vision_config=Blip2VisionConfig(hidden_size=32, intermediate_size=64, image_size=pixels, **small).to_dict(),
+        qformer_config=Blip2QFormerConfig(
+            hidden_size=32, intermediate_size=64, encoder_hidden_size=32, vocab_size=vocab, **small
+        ).to_dict(),
+        text_config=OPTConfig(
+            vocab_size=vocab + 1, hidden_size=64, word_embed_proj_dim=64, ffn_dim=128, num_hidden_layers=2,
+            num_attention_heads=2, max_position_embeddings=max_positions, bos_token_id=1, eos_token_id=2,
+            pad_token_id=0,
+        ).to_dict(),
+        num_query_tokens=4, image_token_index=vocab,
+    )  # fmt: skip
+    model = Blip2ForConditionalGeneration(config)
+    for weights in model.parameters():
+        if weights.dim() > 1:
+            torch.nn.init.normal_(weights, 0, 0.3)  # so large that a picture changes the answer
+    model.save_pretrained(folder)
+    write_tokenizer(folder, vocab=vocab)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    missing = vocab - tokenizer.get_vocab_size()
+    tokenizer.add_special_tokens([*(f"<|spare{number}|>" for number in range(missing)), "<image>"])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    images = {
+        "do_convert_rgb": True, "do_normalize": True, "do_rescale": True, "do_resize": True, "image_mean": [0.5] * 3,
+        "image_processor_type": "BlipImageProcessor", "image_std": [0.5] * 3, "processor_class": "Blip2Processor",
+        "resample": 3, "rescale_factor": 1 / 255, "size": {"height": pixels, "width": pixels},
+    }  # fmt: skip
+    write_json(folder / "preprocessor_config.json", images)
+    return folder
+
+
 def llama_tensors(
     *, vocab: int, layers: int, hidden: int, heads: int, kv_heads: int, intermediate: int, tie: bool, seed: int
 ) -> dict[str, Tensor]:
