@@ -45,9 +45,12 @@ SYSTEM = {
     "ssh-keygen": "openssh-client",
     "make": "make",
     "cc": "build-essential",
+    "zsh": "zsh",
+    "fish": "fish",
 }
 """Program to Debian package. Where there is an init system, Debian also starts clamd and prometheus as services.
-One library below gptqmodel may come as C source, hence the compiler and Python's headers."""
+The two shells are for the tests of completion. One library below gptqmodel may come as C source, hence the compiler and
+Python's headers."""
 
 
 class Stage(NamedTuple):

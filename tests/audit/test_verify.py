@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from modelctl.admission.keys import KeySigner, load_signing_key
+from modelctl.admission.model_signature import SIGNATURE_FILE, sign_model
+from modelctl.admission.names import SIGNERS_FILE
 from modelctl.audit.verify import verify
 from modelctl.git import Git
+from modelctl.model.tree import FileEntry, Tree
+from modelctl.registry.checkpoint import write_checkpoint
+from modelctl.registry.names import RECORD_FILE
 from modelctl.rollout.words import DIGEST_ANNOTATION, PUBLISHED_FILE
 from tests.support.history import Registry, a_registry, a_served_registry
 from tests.support.keys import ssh_key
@@ -54,8 +63,6 @@ def edit_the_report(registry: Registry) -> None:
 
 
 def edit_the_report_and_its_hash(registry: Registry) -> None:
-    import hashlib
-
     report = registry.folder() / "admission.json"
     before = hashlib.sha256(report.read_bytes()).hexdigest()
     registry.edit(report, '"cpus": 2', '"cpus": 64')
@@ -140,6 +147,59 @@ def let_in_what_was_never_published(registry: Registry) -> None:
     registry.commit("Let Eve in")
 
 
+def publish_with_a_model_signature(
+    registry: Registry, *, of: str = "weights", allowed: bool = True, named: bool = True
+) -> None:
+    """tiny@2.0.0 as a publication leaves it, model.sig included: over these bytes, by an ECDSA key that is listed, and
+    named by the record."""
+    key = ssh_key(registry.root / "key-of-models", kind="ecdsa")
+    if allowed:
+        with (registry.root / SIGNERS_FILE).open("a", encoding="utf-8") as listed:
+            listed.write(f"models@example.org {key.with_suffix('.pub').read_text(encoding='utf-8')}")
+        registry.commit("Let the models' key sign")
+    registry.propose(version="2.0.0")
+    record = registry.write_record(version="2.0.0")
+    digest = record.served.tree_digest
+    sha256 = hashlib.sha256(of.encode()).hexdigest()
+    tree = Tree(root=Path(), files=(FileEntry(path="model.safetensors", size_bytes=len(of), sha256=sha256),))
+    signature = sign_model(tree, "tiny@2.0.0", KeySigner(load_signing_key(key)))
+    (registry.folder(version="2.0.0") / SIGNATURE_FILE).write_bytes(signature)
+    if named:
+        named_by = {"model_signature_sha256": hashlib.sha256(signature).hexdigest()}
+        record = record.model_copy(update={"evidence": record.evidence.model_copy(update=named_by)})
+        (registry.folder(version="2.0.0") / RECORD_FILE).write_text(record.to_yaml(), encoding="utf-8")
+    write_checkpoint(registry.root, "tiny@2.0.0", digest, KeySigner(load_signing_key(registry.root / "key")))
+    registry.commit("Publish tiny@2.0.0", Model_Release="tiny@2.0.0", Model_Digest=digest)
+    registry.git.tag("tiny@v2.0.0", f"tiny@2.0.0\n\nModel-Digest: {digest}")
+
+
+def sign_other_bytes_as_the_model(registry: Registry) -> None:
+    publish_with_a_model_signature(registry, of="other weights")
+
+
+def sign_the_model_with_a_strangers_key(registry: Registry) -> None:
+    publish_with_a_model_signature(registry, allowed=False)
+
+
+def lay_a_model_signature_beside_the_record(registry: Registry) -> None:
+    publish_with_a_model_signature(registry, of="other weights", named=False)
+
+
+def edit_the_model_signature(registry: Registry) -> None:
+    publish_with_a_model_signature(registry)
+    path = registry.folder(version="2.0.0") / SIGNATURE_FILE
+    bundle = json.loads(path.read_bytes())
+    signature = base64.b64decode(bundle["dsseEnvelope"]["signatures"][0]["sig"])
+    bundle["dsseEnvelope"]["signatures"][0]["sig"] = base64.b64encode(signature[:-1] + b"\0").decode()
+    path.write_text(json.dumps(bundle), encoding="utf-8")
+    registry.commit("Touch up the signature")
+
+
+def test_a_model_signature_of_the_same_bytes_agrees(registry: Registry) -> None:
+    publish_with_a_model_signature(registry)
+    assert verify(registry.root).exit_code == 0
+
+
 def smuggle_a_change_into_a_merge(registry: Registry) -> None:
     git = registry.git
     git.run("checkout", "--quiet", "-b", "side")
@@ -172,6 +232,10 @@ def smuggle_a_change_into_a_merge(registry: Registry) -> None:
         (deploy_what_was_never_published, {"deployed-unpublished", "rollout-untraced"}),
         (lie_in_the_trailers, {"rollout-trailers"}),
         (let_in_what_was_never_published, {"allowed-unpublished"}),
+        (sign_other_bytes_as_the_model, {"model-signature"}),
+        (sign_the_model_with_a_strangers_key, {"model-signature"}),
+        (lay_a_model_signature_beside_the_record, {"model-signature"}),
+        (edit_the_model_signature, {"model-signature", "record-changed", "evidence-changed"}),
         (smuggle_a_change_into_a_merge, {"record-changed"}),
     ],
 )

@@ -45,9 +45,12 @@ def test_tampering_is_exit_code_1_and_names_the_commit(registry: Registry, tmp_p
 
 
 def test_nothing_found_is_said_and_is_no_verification(registry: Registry) -> None:
-    done = modelctl("audit", "no-such-model@1.0.0", "--env", "prod", "--verify", cwd=registry.root)
-    assert done.returncode == 3
+    done = modelctl("audit", "--until", "2001-01-01", cwd=registry.root)
+    assert done.returncode == 0
     assert "no events" in done.stdout
+    misspelt = modelctl("audit", "tinny@1.0.0", "--verify", cwd=registry.root)
+    assert (misspelt.returncode, misspelt.stdout) == (2, "")
+    assert "did you mean tiny?" in misspelt.stderr
 
 
 @pytest.mark.parametrize(("arguments", "words"), [(("--since", "yesterday"), "is no date"), (("a@b",), "NAME@VERSION")])

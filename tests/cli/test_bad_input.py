@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import psutil
 import pytest
 
 from tests.support.command import MODELCTL, modelctl
+from tests.support.history import Registry, a_served_registry
 from tests.support.models import tiny_llama
 
 NOWHERE = "http://127.0.0.1:1"
@@ -47,6 +49,28 @@ def test_an_empty_folder_and_one_without_a_model(tmp_path: Path) -> None:
 
 def test_a_release_that_the_registry_does_not_have(tmp_path: Path) -> None:
     refused(modelctl("admit", "tiny@1.0.0", cwd=tmp_path), 2, "no release tiny@1.0.0", "release.yaml")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["admit tinny@1.0.0", "size tinny@1.0.0", "list tinny", "show tinny", "verify tinny@1.0.0", "publish tinny@1.0.0",
+     "diff tinny@1.0.0 tiny@1.0.0", "gate evidence --release tinny@1.0.0", "rollout tinny@1.0.0 --env prod",
+     "audit tinny"],
+)  # fmt: skip
+def test_a_misspelt_release_is_told_which_one_may_be_meant(two_releases: Registry, line: str) -> None:
+    done = modelctl(*line.split(), cwd=two_releases.root)
+    assert re.search(r"did you mean tiny\b", done.stdout + done.stderr), done.stdout + done.stderr
+    assert done.returncode in (0, 2)
+    assert done.returncode == 2 or line.startswith(("list", "show"))  # an empty list is an answer
+
+
+@pytest.fixture(scope="module")
+def two_releases(tmp_path_factory: pytest.TempPathFactory) -> Registry:
+    """tiny@1.0.0, published and served, and other@1.0.0, proposed."""
+    registry = a_served_registry(tmp_path_factory.mktemp("two") / "registry")
+    registry.propose("other")
+    (registry.root / "evidence").mkdir()
+    return registry
 
 
 def test_unknown_policies_and_policy_keys(tmp_path: Path, model: Path) -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import re
+import select
 import shlex
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -111,6 +117,65 @@ def in_bash(line: str, cwd: Path) -> list[str]:
 
 def test_bash_takes_its_script_and_completes(registry: Path) -> None:
     assert in_bash("modelctl pull tiny@1.9", registry) == ["1.9.0"]
+
+
+def in_fish(line: str, cwd: Path) -> list[str]:
+    """What fish has to offer at the end of `line`."""
+    program = f"modelctl completion fish | source; complete -C {shlex.quote(line)}"
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", program], cwd=cwd, env=shell_environment(cwd), capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    return [item.partition("\t")[0] for item in done.stdout.splitlines()]
+
+
+def in_zsh(line: str, cwd: Path) -> str:
+    """What zsh makes of `line` when a person presses Tab at its end, at a terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(cwd)
+        os.execvpe("zsh", ["zsh", "-f", "-i"], shell_environment(cwd) | {"TERM": "dumb", "PS1": "READY "})
+    seen = ""
+
+    def until(mark: str, count: int) -> None:
+        nonlocal seen
+        while seen.count(mark) < count:
+            assert select.select([terminal], [], [], 60)[0], seen
+            seen += os.read(terminal, 4096).decode(errors="replace")
+
+    try:
+        until("READY ", 1)
+        setup = (
+            "unsetopt zle_bracketed_paste; autoload -U compinit && compinit -D -u && source <(modelctl completion zsh)"
+        )
+        os.write(terminal, f"{setup}\n".encode())
+        until("READY ", 2)
+        seen = ""
+        os.write(terminal, f"{line}\t#DONE".encode())
+        until("#DONE", 1)
+        return " ".join(re.sub(r"\x1b\[[?\d]*[a-z]|\x08", "", seen.partition("#DONE")[0]).split())
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(terminal)
+
+
+def shell_environment(home: Path) -> dict[str, str]:
+    return {"PATH": f"{MODELCTL.parent}:{os.environ['PATH']}", "HOME": str(home), "LANG": "C.UTF-8"}
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_takes_its_script_and_completes(registry: Path) -> None:
+    assert in_fish("modelctl pub", registry) == ["publish"]
+    assert in_fish("modelctl publish tiny@1.9", registry) == ["tiny@1.9.0"]
+    assert in_fish("modelctl admit x --check long", registry) == ["long-context"]
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_takes_its_script_and_completes(registry: Path) -> None:
+    assert in_zsh("modelctl pub", registry) == "modelctl publish"
+    assert in_zsh("modelctl publish tiny@1.9", registry) == "modelctl publish tiny@1.9.0"
 
 
 PROGRAM = """

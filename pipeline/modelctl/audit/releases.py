@@ -190,7 +190,8 @@ def _evidence(ground: Ground, publication: Publication, record: Record) -> Itera
         yield from _report(history, publication, record, report)
     if (attestation := contents[ATTESTATION_FILE]) is not None:
         yield from _signature(ground, publication, record, report, attestation)
-    if (signature := contents.get(SIGNATURE_FILE)) is not None:
+    signature = history.content(*publication.at(SIGNATURE_FILE, history.head))  # also one that the record does not name
+    if signature is not None:
         yield from _model_signature(ground, publication, record, signature)
     if report is not None and report.verdict == "admitted" and not report.partial:
         yield from check_admission(publication, record, report, ground.days.at(publication.before))

@@ -19,6 +19,7 @@ from modelctl.audit.events import Event, Kind, event
 from modelctl.audit.history import Commit, FileChange, History, read_history
 from modelctl.audit.memory import Memory
 from modelctl.audit.reading import ReportFacts, facts_of, plain_facts
+from modelctl.audit.view import View
 from modelctl.registry.names import RECORD_FILE, REPORT_FILE, RETIRED_FILE
 from modelctl.registry.versions import tag_name
 from modelctl.rollout.words import (
@@ -32,36 +33,13 @@ from modelctl.rollout.words import (
     ROLLOUT_FILE,
 )
 
-__all__ = ["Event", "Kind", "View", "events_of", "timeline"]
+__all__ = ["Event", "Kind", "events_of", "timeline"]
 
 _RELEASE_FILE = re.compile(r"registry/(?P<name>[^/]+)/(?P<version>[^/]+)/(?P<file>[^/]+)")
 _DEPLOYMENT_FILE = re.compile(r"gitops/environments/(?P<env>[^/]+)/(?:(?P<name>[^/]+)/)?(?P<file>[^/]+)")
 _WITHDRAWALS: tuple[tuple[Kind, str], ...] = (("aborted", ABORTED_TRAILER), ("rolled-back", ROLLED_BACK_TRAILER))
 _ORDER = {file: rank for rank, file in enumerate(("release.yaml", REPORT_FILE, RECORD_FILE))}
 _SIGNERS = SIGNERS_FILE.name
-
-
-@dataclass(frozen=True, kw_only=True)
-class View:
-    """What of a timeline is looked at; times have a zone."""
-
-    name: str | None = None
-    version: str | None = None
-    env: str | None = None
-    since: datetime.datetime | None = None
-    until: datetime.datetime | None = None
-
-    def of(self, events: list[Event]) -> list[Event]:
-        """The events that belong to the view, in their order."""
-        if self.name is not None:
-            events = _about(events, self.name, self.version)
-        if self.env is not None:
-            events = [item for item in events if item.environment == self.env]
-        if self.since is not None:
-            events = [item for item in events if item.at >= self.since]
-        if self.until is not None:
-            events = [item for item in events if item.at <= self.until]
-        return events
 
 
 def timeline(
@@ -225,17 +203,6 @@ def _rolled_out(commit: Commit, env: str, name: str, named: str | None, change: 
         reason=reason,
         detail=commit.subject,
     )
-
-
-def _about(events: list[Event], name: str, version: str | None) -> list[Event]:
-    def is_wanted(item: Event) -> bool:
-        found, _, number = (item.release or "").partition("@")
-        return found == name and version in (None, number)
-
-    policies = {_SIGNERS, *(item.policy for item in events if is_wanted(item))}
-    waivers = {Path(item.waiver).stem for item in events if item.waiver and is_wanted(item)}
-    judged = policies | waivers
-    return [item for item in events if is_wanted(item) or (item.kind == "policy-changed" and item.policy in judged)]
 
 
 def _moved_from(commit: Commit, change: FileChange) -> str | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from modelctl.audit.memory import Memory
     from modelctl.audit.origins import Origin
     from modelctl.audit.serving import Serving
-    from modelctl.audit.timeline import View
+    from modelctl.audit.view import View
     from modelctl.audit.violation import Verification
     from modelctl.registry.store import ObjectStore
 
@@ -103,7 +103,8 @@ def audit(
 
     from modelctl.audit.history import read_history
     from modelctl.audit.memory import Memory
-    from modelctl.audit.timeline import View, events_of
+    from modelctl.audit.timeline import events_of
+    from modelctl.audit.view import View
     from modelctl.files import find_root
 
     search = {"source": source, "base": base, "policy": policy, "waiver": waiver}
@@ -121,6 +122,8 @@ def audit(
     finally:
         gc.freeze()
         gc.enable()
+    if not history.shallow:
+        view.require_known(everything)
     commit, serving = _serving(history, everything, view, moment) if now or moment else (None, None)
     answer = Answer(
         history=history,

@@ -14,7 +14,7 @@ from modelctl.cli.audit_text import evidence, moment
 from modelctl.page.document import document, section, table, text, wide
 
 if TYPE_CHECKING:
-    from modelctl.audit.timeline import View
+    from modelctl.audit.view import View
     from modelctl.cli.audit import Answer
 
 _WIDTH, _ROW, _LABEL, _FOOT = 900, 34, 14, 22

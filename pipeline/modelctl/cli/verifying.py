@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from modelctl.cli.attested import attestation_plain
 from modelctl.cli.output import counted
 from modelctl.errors import InputError, RefusedError
+from modelctl.model.release import similar_release
 from modelctl.model.tree import Tree, scan_tree
 from modelctl.progress import Progress
 from modelctl.registry.claims import Claim, claims_in_bucket, claims_in_git
@@ -128,9 +129,11 @@ def run(workspace: Workspace, wanted: Wanted, progress: Progress) -> Outcome:
     if found.why:
         progress.note(found.why)
     if found.record is None:
+        close = similar_release(workspace.root, found.name, found.version)
+        meant = f"did you mean {close}? Else " if close not in (None, found.id) else ""
         raise InputError(
             f"{found.id} has no record in {workspace.root}",
-            remedy="run it in the registry repository, or ask the bucket alone: --from s3://BUCKET",
+            remedy=f"{meant}run it in the registry repository, or ask the bucket alone: --from s3://BUCKET",
         )
     signers = signers_of(workspace.root, allowed_signers(workspace, wanted.signers))
     served = found.record.served
