@@ -26,7 +26,7 @@ test: setup ## every test, with real services and then a real engine that has th
 	$(BIN)/python -m pytest --cov --cov-report= --cov-fail-under=0 $(FILES_APART) -m "not engine and not long"
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-append -m "engine and not long"
 
-test-long: setup ## the real model quantised and asked at length; tens of minutes on two cores
+test-long: setup ## MMLU's own rows on the real model, and the real gateway; some minutes
 	$(BIN)/python -m pytest -m long -o timeout=14400
 
 test-fast: ## tests without services, engine or long work; a minute or two

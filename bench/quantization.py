@@ -99,7 +99,8 @@ def _inputs(folder: Path) -> Path:
     """What our run was given and asked, for the other way."""
     from modelctl.accuracy.calibration import shipped
     from modelctl.accuracy.reading import shipped_texts
-    from modelctl.checks.quantization import EVIDENCE, QuantizationLimits
+    from modelctl.checks.limits import QuantizationLimits
+    from modelctl.checks.quantization import EVIDENCE
 
     evidence = folder / "evidence" / "quantization" / EVIDENCE
     report = folder / "evidence" / "report.json"

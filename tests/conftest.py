@@ -32,10 +32,14 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with long tests come first, so that no worker is left with one of them when the others have ended."""
+    """Files with long tests come first, so that no worker is left with one of them when the others have ended.
+
+    A test that asks for more time than others have is taken for as long as it asks for.
+    """
     seconds = Counter[Path]()
     for item in items:
-        seconds[item.path] += 20 if item.get_closest_marker("slow") else 1
+        own = item.get_closest_marker("timeout")
+        seconds[item.path] += own.args[0] if own else 20 if item.get_closest_marker("slow") else 1
     items.sort(key=lambda item: -seconds[item.path])
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from modelctl.accuracy.questions import prepare
-from modelctl.checks.quantization import CHECK, QuantizationLimits
+from modelctl.checks.limits import QuantizationLimits
+from modelctl.checks.quantization import CHECK
 from modelctl.progress import SILENT
 from tests.support.contexts import tree_context
 

@@ -14,7 +14,8 @@ from modelctl.accuracy.evaluate import Results
 from modelctl.accuracy.pairing import evidence_lines, pair
 from modelctl.accuracy.precision import Precision
 from modelctl.checks.base import CheckContext, Observation
-from modelctl.checks.quantization import CHECK, EVIDENCE, QuantizationLimits, observe
+from modelctl.checks.limits import QuantizationLimits
+from modelctl.checks.quantization import CHECK, EVIDENCE, observe
 from modelctl.errors import CannotDecideError, DoesNotApplyError
 from modelctl.model.release import Quantization
 from tests.support.contexts import tree_context

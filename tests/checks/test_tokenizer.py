@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from modelctl.checks.base import Observation
-from modelctl.checks.tokenizer import CHECK, TokenizerLimits
+from modelctl.checks.limits import TokenizerLimits
+from modelctl.checks.tokenizer import CHECK
 from modelctl.errors import CannotDecideError, DoesNotApplyError
 from modelctl.model.tree import scan_tree
 from tests.support.contexts import tree_context

@@ -17,8 +17,8 @@ import pytest
 from modelctl.checks import load_check
 from modelctl.checks.code import CodeLimits
 from modelctl.checks.integrity import IntegrityLimits
+from modelctl.checks.limits import TokenizerLimits
 from modelctl.checks.malware import MalwareLimits
-from modelctl.checks.tokenizer import TokenizerLimits
 from modelctl.scan.clamd import Clamd
 from tests.support.clamd import real_clamd
 from tests.support.contexts import tree_context

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from modelctl.checks.tokenizer import TokenizerLimits
+from modelctl.checks.limits import TokenizerLimits
 from modelctl.model.tree import scan_tree
 from modelctl.tokenization.report import Report
 
