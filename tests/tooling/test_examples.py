@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
-import kubernetes_validate
-
-from modelctl.documents import parse_yaml
 from modelctl.model.release import load_release
 from modelctl.settings import load_workspace
 from tests.tooling.scripts import ROOT
@@ -35,15 +31,3 @@ def test_the_settings_file_of_the_documents(tmp_path: Path) -> None:
     settings = load_workspace(tmp_path, environ={}).settings
     assert settings.environments == ("staging", "prod")
     assert settings.engine.command == "vllm serve"
-
-
-def test_the_job_of_the_ci_page_is_one_that_kubernetes_takes() -> None:
-    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
-    (job,) = (
-        block for block in re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL) if "kind: Job" in block
-    )
-    kubernetes_validate.validate(parse_yaml(job.replace("$NAME", "admit-0"), origin="docs/ci.md"), "1.32", strict=True)
-    (script,) = re.findall(r"^```bash\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
-    given = set(re.findall(r"\$(\w+)", re.search(r"envsubst '(.*?)'", script)[1]))  # type: ignore[index]
-    assert given == set(re.findall(r"value: \$(\w+)", job)) | {"NAME"}

@@ -35,6 +35,11 @@ AS_THEY_ARE = {
         f"gitops/bootstrap/{name}.yaml": f"gitops/bootstrap/{name}.yaml"
         for name in ("applications", "kustomization", "projects")
     },
+    **{f"gitops/checks/{name}": f"gitops/checks/{name}" for name in ("run.sh", "job.yaml", "workflow.yaml")},
+    **{
+        f"gitops/checks/cluster/{name}.yaml": f"gitops/checks/cluster/{name}.yaml"
+        for name in ("access", "kustomization", "workflow-template")
+    },
 }
 """Place in the repository → template; many are links to this project's own files."""
 

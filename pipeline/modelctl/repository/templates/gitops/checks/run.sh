@@ -1,0 +1,1 @@
+../../../../../../gitops/checks/run.sh
