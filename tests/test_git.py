@@ -106,3 +106,24 @@ def test_outside_a_repository_says_so(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     with pytest.raises(InputError, match="not in a git repository"):
         Git.containing(tmp_path)
+
+
+def test_words_come_while_git_works_and_hold_any_bytes(git: Git) -> None:
+    for number in range(3):
+        git.commit([write(git, "a", "ä" * number)], f"Größe {number}", trailers={})
+    subjects = list(git.words("log", "-z", "--format=%s", "--reverse"))
+    assert subjects == ["Größe 0", "Größe 1", "Größe 2", ""]
+    path = git.root / "long.bin"
+    path.write_bytes("€".encode() * 100_000 + b"\xff\0rest")
+    first, rest = git.words("cat-file", "blob", git.run("hash-object", "-w", str(path)).strip())
+    assert (first, rest) == ("€" * 100_000 + "\ufffd", "rest")  # no letter is torn by the pieces in which it comes
+
+
+def test_words_of_a_command_that_fails_are_an_error_and_unwanted_ones_end_it(git: Git) -> None:
+    with pytest.raises(GitError, match="git log: fatal"):
+        list(git.words("log", "-z", "no-such-commit"))
+    path = git.root / "zeros"
+    path.write_bytes(b"\0" * 5_000_000)
+    words = git.words("cat-file", "blob", git.run("hash-object", "-w", str(path)).strip())
+    assert next(words) == ""
+    words.close()  # returns once git has ended

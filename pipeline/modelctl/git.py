@@ -5,11 +5,12 @@ Only what the registry, the rollout and the audit need. Hooks and signing follow
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from modelctl.errors import InputError, ModelctlError
@@ -17,6 +18,7 @@ from modelctl.errors import InputError, ModelctlError
 _SIGNATURE = re.compile(
     r"^-----BEGIN (SSH|PGP) (SIGNATURE|MESSAGE)-----$|^-----BEGIN SIGNED MESSAGE-----$", re.MULTILINE
 )
+_MISSING = "git is not installed"
 _SIGNING = "git is set up to sign and can't: git config --get-regexp 'gpg|signing', and is the key there?"
 
 
@@ -53,13 +55,38 @@ class Git:
                 check=False,
             )
         except FileNotFoundError as error:
-            raise GitError("git is not installed", remedy="apt-get install git") from error
+            raise GitError(_MISSING, remedy="apt-get install git") from error
         if done.returncode == 0:
             return done.stdout
         if not check:
             return ""
         words = done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}"
         raise GitError(f"git {arguments[0]}: {words}", remedy=_remedy(words))
+
+    def words(self, *arguments: str) -> Iterator[str]:
+        """Output of `git <arguments>`, cut at its NULs, while git is still at work. Raises `GitError` at its end."""
+        with tempfile.TemporaryFile() as errors:
+            try:
+                process = subprocess.Popen(
+                    ["git", "-C", str(self.root), *arguments], stdout=subprocess.PIPE, stderr=errors
+                )
+            except FileNotFoundError as error:
+                raise GitError(_MISSING, remedy="apt-get install git") from error
+            with process:
+                decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+                rest = ""
+                try:
+                    while process.stdout is not None and (piece := os.read(process.stdout.fileno(), 1 << 16)):
+                        *whole, rest = (rest + decoder.decode(piece)).split("\0")
+                        yield from whole
+                except GeneratorExit:  # nobody wants the rest
+                    process.kill()
+                    raise
+            if process.returncode:
+                errors.seek(0)
+                said = errors.read().decode(errors="replace").strip()
+                raise GitError(f"git {arguments[0]}: {said or f'status {process.returncode}'}", remedy=_remedy(said))
+            yield rest + decoder.decode(b"", final=True)
 
     def head(self) -> str | None:
         """The commit of HEAD, or None before the first one."""

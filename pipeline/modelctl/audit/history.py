@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from modelctl.audit.graph import Graph
@@ -92,7 +93,13 @@ class History:
     @cached_property
     def graph(self) -> Graph:
         """How all commits hang together, those that changed nothing here too."""
-        return Graph.of(self.git, self.head) if self.head else Graph({})
+        known = {commit.id: commit.parents for commit in self.commits}
+        whole = all(parent in known for parents in known.values() for parent in parents)
+        if not self.head or (
+            whole and self.head in known
+        ):  # every commit changed something here: git need not be asked
+            return Graph(known)
+        return Graph.of(self.git, self.head)
 
     @cached_property
     def by_id(self) -> Mapping[str, Commit]:
@@ -200,15 +207,15 @@ def commits_named(git: Git, ids: Sequence[str]) -> Mapping[str, Commit]:
     output = git.run(
         *_LOG, "--no-walk=unsorted", "--no-mailmap", f"--format={_FORMAT}", "--stdin", stdin="\n".join(ids)
     )
-    return {commit.id: commit for commit in _parse(output, "")}
+    return {commit.id: commit for commit in _parse(iter(output.split("\0")), "")}
 
 
 def _commits(git: Git, head: str, prefix: str) -> list[Commit]:
-    output = git.run(
+    words = git.words(
         *(*_LOG, "--reverse", "--topo-order", "--full-history", "-c", "--no-renames", "--no-mailmap", "--raw"),
         *("--no-abbrev", f"--format={_FORMAT}", head, "--", *(prefix + path for path in KEPT_PATHS)),
     )
-    return list(_parse(output, prefix))
+    return list(_parse(words, prefix))
 
 
 def _moved_from(git: Git, first: Commit, prefix: str) -> str | None:
@@ -234,26 +241,20 @@ def _moved_from(git: Git, first: Commit, prefix: str) -> str | None:
     return found[0] if found else None
 
 
-def _parse(output: str, prefix: str) -> Iterator[Commit]:
-    tokens = output.split("\0")
-    position = 0
-    while position + _FIELDS <= len(tokens):
-        identity, parents, when, name, address, by, by_address, subject, trailers = tokens[
-            position : position + _FIELDS
-        ]
-        position += _FIELDS
-        changes = []
-        while position < len(tokens):
-            word = tokens[position].lstrip("\n")
-            if word.startswith(":"):
-                changes.append(_change(word, tokens[position + 1].removeprefix(prefix)))
-                position += 2
-            elif word:
+def _parse(words: Iterator[str], prefix: str) -> Iterator[Commit]:
+    identity = next(words, "").strip("\n")
+    while identity:
+        parents, when, name, address, by, by_address, subject, trailers = islice(words, _FIELDS - 1)
+        following, changes = "", []
+        for word in words:
+            said = word.lstrip("\n")
+            if said.startswith(":"):
+                changes.append(_change(said, next(words).removeprefix(prefix)))
+            elif said:
+                following = said
                 break
-            else:
-                position += 1
         yield Commit(
-            id=identity.strip("\n"),
+            id=identity,
             parents=tuple(parents.split()),
             when=when,
             author=f"{name} <{address}>",
@@ -262,6 +263,7 @@ def _parse(output: str, prefix: str) -> Iterator[Commit]:
             trailers=tuple(_trailers(trailers)),
             changes=tuple(changes),
         )
+        identity = following
 
 
 def _change(raw: str, path: str) -> FileChange:
