@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from modelctl.admission.keyless import sigstore_verifier
+from modelctl.admission.keyless_signing import TOKEN
+from modelctl.audit.verify import verify
 from modelctl.cli.attested import attestation_lines, attestation_plain
 from modelctl.errors import InputError
 from modelctl.registry.claims import Claim, claims_in_bucket, claims_in_git
@@ -16,10 +19,13 @@ from modelctl.registry.manifest import bom_key, papers, signature_key
 from modelctl.registry.records import load_record
 from modelctl.registry.store import ObjectStore
 from modelctl.registry.trust import signers_of
+from modelctl.settings import Workspace, load_workspace
+from tests.admission.test_keyless import SIGNER
 from tests.support.bucket import overwrite
 from tests.support.keys import openssl_key, ssh_key
 from tests.support.progress import Notes
 from tests.support.publication import Proposal
+from tests.support.sigstore import IDENTITY, ISSUER, sigstore, token
 
 FILES = ("model.sig", "bom.cdx.json")
 pytestmark = pytest.mark.services
@@ -85,6 +91,64 @@ class TestEachKindOfKey:
         found = {claim.what: claim.detail for claim in claims(proposal, store)}
         assert found["model signature"].startswith("signed by model@example.org (SHA256:")
         assert found["attestation"].startswith("signed by ann@example.org")
+
+
+class Keyless(Proposal):
+    """The same, with a job's token at hand."""
+
+    @property
+    def workspace(self) -> Workspace:
+        return load_workspace(self.root, environ={TOKEN: token()})
+
+
+class TestWithoutAKey:
+    """Signed by sigstore: every paper of a publication, by a job whose token names it."""
+
+    def test_everything_is_signed_and_verified_and_the_log_tells_the_time(
+        self, proposal: Proposal, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        root = proposal.root
+        with sigstore() as log:
+            (root / "report-trust.json").write_text(json.dumps(log.trust_config()))
+            (root / "modelctl.yaml").write_text("signing: {keyless: true, trust_config: report-trust.json}\n")
+            (root / "policies" / "signers").mkdir(parents=True)
+            signer = root / "policies" / "signers" / "publish.yaml"
+            signer.write_text(SIGNER.replace(IDENTITY, "someone@example.org"))
+            (signer.parent / "ours.json").write_text(json.dumps(log.trusted_root()))
+            keyless = Keyless(root=root)
+            with pytest.raises(InputError, match="nobody could verify") as caught:
+                keyless.publish(store)
+            assert f"for identity {IDENTITY} and issuer {ISSUER}" in str(caught.value.remedy)
+            signer.write_text(SIGNER)
+            proposal.git.run("add", "policies")
+            proposal.git.run("commit", "--quiet", "--message", "Allow the workflow")
+            assert keyless.publish(store, dry_run=True).key_id == f"{IDENTITY} ({ISSUER})"
+            assert log.entries == []  # nothing is public before it is published
+            done = keyless.publish(store)
+        found = claims(proposal, store)
+        assert set(states(found).values()) == {"agrees"}
+        signed = next(claim.signed for claim in found if claim.signed)
+        assert signed.statement.key_id == done.key_id
+        assert done.key_id.startswith("SHA256:")
+        text = "\n".join(attestation_lines(signed))
+        assert f"signed by    publish (sigstore identity {IDENTITY} ({ISSUER}), key SHA256:" in text
+        assert "sigstore's log took the signature in at 20" in text
+        assert attestation_plain(signed)["log_index"] == 41
+        for name in ("attestation.dsse.json", "model.sig", "checkpoint.dsse.json"):
+            assert "tlogEntries" in json.loads((proposal.folder / name).read_text())["verificationMaterial"]
+        proposal.git.run("commit", "--quiet", "--all", "--allow-empty", "--message", "The rest")
+        audited = verify(root)
+        assert [(problem.rule, problem.message) for problem in audited.violations] == []
+        assert audited.signatures == 1
+        signer.write_text(SIGNER.replace(ISSUER, "https://other.example.org"))
+        assert states(claims(proposal, store))["attestation"] == "contradicts"
+        signer.write_text(SIGNER.replace("  trusted_root: ours.json\n", ""))
+        for name in ("HTTPS_PROXY", "https_proxy"):
+            monkeypatch.setenv(name, "http://127.0.0.1:9")
+        for name in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
+            monkeypatch.setenv(name, str(root / "report-home"))
+        sigstore_verifier.cache_clear()
+        assert states(claims(proposal, store))["attestation"] == "unchecked"
 
 
 class TestKept:
