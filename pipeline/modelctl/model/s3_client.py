@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
@@ -188,6 +189,26 @@ class S3Stream:
         self._response: BaseHTTPResponse | None = None
 
     def __iter__(self) -> Iterator[bytes]:
+        with self._answer() as response:
+            yield from response.stream(BLOCK_BYTES, decode_content=False)
+
+    def into(self, buffer: memoryview) -> Iterator[memoryview]:
+        """The same blocks, each read into the beginning of `buffer`, and good until the next one is asked for."""
+        import urllib3.exceptions
+
+        with self._answer() as response:
+            source = response._fp  # type: ignore[attr-defined]  # its own `readinto` makes bytes of a block and copies them
+            while True:
+                try:
+                    count = source.readinto(buffer)
+                except (HTTPException, OSError) as error:
+                    raise urllib3.exceptions.ProtocolError(f"Connection broken: {error!r}", error) from error
+                if not count:
+                    return
+                yield buffer[:count]
+
+    @contextmanager
+    def _answer(self) -> Iterator[BaseHTTPResponse]:
         with translated(f"fetch {self._key}", self._client.place(self._bucket)):
             response = self._client.minio.get_object(
                 self._bucket,
@@ -207,7 +228,7 @@ class S3Stream:
                         remedy="something between here and the object store takes ranges out of requests",
                     )
                 self.sha256 = response.headers.get("x-amz-meta-sha256")
-                yield from response.stream(BLOCK_BYTES, decode_content=False)
+                yield response
                 drained = True
             finally:
                 self._response = None

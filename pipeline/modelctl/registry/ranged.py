@@ -11,9 +11,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from threading import Event, Lock
 
@@ -27,13 +29,20 @@ from modelctl.registry.store import ObjectStore
 
 WORKERS = 6
 PART_BYTES = 8 << 20
-BLOCK_BYTES = 1 << 20
+SPAN_PARTS = 8
+"""So many parts that follow each other come by one request: servers read ahead, in vain when it ends."""
+BLOCK_BYTES = 1 << 18
+HASHED_BYTES = 1 << 20
 SILENCE_S = 30.0
 """Longest silence of the server, in seconds, before a request is made anew."""
 WAITS_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Pauses between requests that bring nothing; any byte that arrives starts the list again."""
 _LINE_BYTES = 9
 DAMAGED = "the object was changed or damaged; modelctl publish of the same bytes puts it back"
+
+
+Step = Callable[[memoryview, "deque[Step]"], None]
+"""What a worker does next, with its buffer, and the queue that more may be added to."""
 
 
 class _StoppedError(Exception):
@@ -56,6 +65,7 @@ class Incoming:
     hashing: bool = False
     hashed: int = 0
     """Parts that the hash covers."""
+    judged: bool = False
     digest: hashlib._Hash = field(default_factory=hashlib.sha256)
 
     @property
@@ -83,12 +93,37 @@ class Incoming:
         self.journal.unlink(missing_ok=True)
         with self.path.open("wb") as stream:
             stream.truncate(self.entry.size_bytes)
-        self.done, self.resumed, self.hashing, self.hashed, self.digest = set(), False, False, 0, hashlib.sha256()
+        self.done, self.resumed, self.hashing, self.hashed, self.judged = set(), False, False, 0, False
+        self.digest = hashlib.sha256()
 
     def discard(self) -> None:
         """Remove the file: its bytes are wrong."""
         self.path.unlink(missing_ok=True)
         self.journal.unlink(missing_ok=True)
+
+    def missing(self, at_most: int) -> Iterator[range]:
+        """The parts that are not there, in order, in runs of at most so many."""
+        first = 0
+        while first < self.parts:
+            last = first
+            while last < min(first + at_most, self.parts) and last not in self.done:
+                last += 1
+            if last > first:
+                yield range(first, last)
+            first = max(last, first + 1)
+
+    def begin_hashing(self, number: int | None = None) -> bool:
+        """Take the hash for this thread, if nobody has it, and part `number` is the next that it wants."""
+        with self.lock:
+            if self.hashing or number not in (None, self.hashed):
+                return False
+            self.hashing = True
+            return True
+
+    def end_hashing(self) -> None:
+        """Give the hash back, which covers one part more."""
+        with self.lock:
+            self.hashing, self.hashed = False, self.hashed + 1
 
     def keep(self, number: int) -> None:
         """Note that a part is whole on the disk."""
@@ -130,10 +165,12 @@ class Download:
         Raises `RefusedError` that names the first file whose bytes are wrong (it is removed; the others are kept),
         `StoreError`, and `OSError` when the disk does not take them.
         """
-        work: deque[Callable[[], None]] = deque()
+        plans = []
         for file in files:
             self.task.advance(file.open())
-            self._plan(file, work)
+            plans.append(self._plan(file))
+        # in turn: a file whose parts come in their order is hashed as they do
+        work = deque(step for turn in zip_longest(*plans) for step in turn if step is not None)
         pool = ThreadPoolExecutor(self.workers)
         try:
             jobs = [pool.submit(self._work, work) for _ in range(self.workers)]
@@ -148,35 +185,41 @@ class Download:
             self._interrupt()
             pool.shutdown(cancel_futures=True)
 
-    def _plan(self, file: Incoming, work: deque[Callable[[], None]]) -> None:
+    def _plan(self, file: Incoming) -> list[Step]:
+        steps: list[Step] = []
         if file.done or not file.parts:
-            work.append(lambda: self._hash(file, work))
-        for number in range(file.parts):
-            if number not in file.done:
-                work.append(lambda number=number: self._part(file, number, work))  # type: ignore[misc]
+            steps.append(lambda _buffer, work: self._hash(file, work))
+        for span in file.missing(SPAN_PARTS):
+            steps.append(lambda buffer, work, span=span: self._span(file, span, buffer, work))  # type: ignore[misc]
+        return steps
 
-    def _work(self, work: deque[Callable[[], None]]) -> None:
+    def _work(self, work: deque[Step]) -> None:
+        buffer = memoryview(bytearray(BLOCK_BYTES))
         while not self.stop.is_set():
             try:
                 step = work.popleft()
             except IndexError:
                 return
-            step()
+            step(buffer, work)
 
-    def _part(self, file: Incoming, number: int, work: deque[Callable[[], None]]) -> None:
+    def _span(self, file: Incoming, span: range, buffer: memoryview, work: deque[Step]) -> None:
+        """Fetch parts that follow each other, by one request as long as the connection holds."""
         self.task.describe(file.entry.path)
-        offset, length = file.span(number)
         descriptor = os.open(file.path, os.O_WRONLY)
         try:
-            self._receive(file.key, descriptor, offset, length)
+            writing = _Writing(file=file, descriptor=descriptor, part=span.start, offset=file.span(span.start)[0])
+            last = file.span(span[-1])
+            length = sum(last) - writing.offset
+            with closing(self._receive(file.key, writing.offset, length, buffer)) as blocks:
+                for block in blocks:
+                    for arrived in writing.take(block):
+                        self.disk.wrote(file.path, arrived)
         finally:
             os.close(descriptor)
-        file.keep(number)
-        self.disk.wrote(file.path, length)
         self._hash(file, work)
 
-    def _receive(self, key: str, descriptor: int, offset: int, length: int) -> None:
-        """Write a range of an object to the same range of a file, asking again for what did not come."""
+    def _receive(self, key: str, offset: int, length: int, buffer: memoryview) -> Generator[memoryview]:
+        """A range of an object, asking again for what did not come."""
         have = failures = 0
         while have < length:
             before = have
@@ -184,11 +227,11 @@ class Download:
             answer = self.store.stream(key, offset=offset + have, length=length - have)
             self.streams.add(answer)
             try:
-                for received in answer:
+                for received in answer.into(buffer):
                     if self.stop.is_set():
                         raise _StoppedError
                     block = received[: length - have]
-                    _write(descriptor, block, offset + have)
+                    yield block
                     have += len(block)
                     self.task.advance(len(block))
                     if len(received) > len(block):  # the server takes no ranges; a connection that ends is used again
@@ -208,19 +251,17 @@ class Download:
             if self.stop.wait(WAITS_S[max(failures, 1) - 1]):
                 raise _StoppedError
 
-    def _hash(self, file: Incoming, work: deque[Callable[[], None]]) -> None:
+    def _hash(self, file: Incoming, work: deque[Step]) -> None:
         """Go on with the hash as far as the parts reach, unless another worker is at it; judge a whole file."""
-        with file.lock:
-            if file.hashing:
-                return
-            file.hashing = True
-        buffer = bytearray(BLOCK_BYTES)
+        if not file.begin_hashing():
+            return
+        buffer = bytearray(HASHED_BYTES)
         with file.path.open("rb", buffering=0) as stream:
             while True:
                 with file.lock:
                     if file.hashed not in file.done:
                         file.hashing = False
-                        whole = file.hashed == file.parts
+                        whole, file.judged = file.hashed == file.parts and not file.judged, file.hashed == file.parts
                         break
                 self._hash_part(file, stream.fileno(), buffer)
                 file.hashed += 1
@@ -229,19 +270,19 @@ class Download:
 
     def _hash_part(self, file: Incoming, descriptor: int, buffer: bytearray) -> None:
         offset, length = file.span(file.hashed)
-        for start in range(offset, offset + length, BLOCK_BYTES):
+        for start in range(offset, offset + length, len(buffer)):
             if self.stop.is_set():
                 raise _StoppedError
             block = memoryview(buffer)[: offset + length - start]
             file.digest.update(block[: os.preadv(descriptor, [block], start)])
 
-    def _judge(self, file: Incoming, work: deque[Callable[[], None]]) -> None:
+    def _judge(self, file: Incoming, work: deque[Step]) -> None:
         if file.digest.hexdigest() == file.entry.sha256:
             return
         if file.resumed:  # what an earlier run left may be what is wrong
             self.task.advance(-file.entry.size_bytes)
             file.restart()
-            self._plan(file, work)
+            work.extend(self._plan(file))
             return
         file.discard()
         raise RefusedError(
@@ -256,11 +297,44 @@ class Download:
             stream.interrupt()
 
 
-def _write(descriptor: int, block: bytes, offset: int) -> None:
+@dataclass(kw_only=True)
+class _Writing:
+    """Bytes that arrive in order for some parts of a file, to be written and, where it is their turn, hashed."""
+
+    file: Incoming
+    descriptor: int
+    part: int
+    """The one that the next byte belongs to."""
+    offset: int
+    """Of the next byte."""
+    hashes: bool | None = None
+    """Whether this part is hashed as it arrives; None before its first byte."""
+
+    def take(self, block: memoryview) -> Iterator[int]:
+        """Take the next bytes; yields the size of each part that is whole with them."""
+        file = self.file
+        while block:
+            if self.hashes is None:
+                self.hashes = file.begin_hashing(self.part)
+            begin, length = file.span(self.part)
+            mine = block[: begin + length - self.offset]
+            if self.hashes:
+                file.digest.update(mine)
+            _write(self.descriptor, mine, self.offset)
+            self.offset, block = self.offset + len(mine), block[len(mine) :]
+            if self.offset == begin + length:
+                file.keep(self.part)
+                if self.hashes:
+                    file.end_hashing()
+                self.part, self.hashes = self.part + 1, None
+                yield length
+
+
+def _write(descriptor: int, block: memoryview, offset: int) -> None:
     """All of a block: a disk that is nearly full takes the beginning of one without an error."""
     written = 0
     while written < len(block):
-        written += os.pwrite(descriptor, memoryview(block)[written:], offset + written)
+        written += os.pwrite(descriptor, block[written:], offset + written)
 
 
 def _weight(error: BaseException) -> int:
