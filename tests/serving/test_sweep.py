@@ -104,6 +104,20 @@ def test_the_command_prints_the_knee_and_writes_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_stage_in_which_the_engine_went_away_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modelctl.serving.closed_loop.RETRY_S", 0.02)
+    record = SweepRecord(folder=tmp_path / "kept")
+    with FaultEngine(tmp_path, Faults(dies_at=40)) as engine, pytest.raises(CannotDecideError, match="no connections"):
+        sweep(engine.endpoint, PLAN, record, progress=SILENT)
+    assert record.stages() == ()
+    assert list(record.folder.glob("requests-000*"))
+    with FaultEngine(tmp_path) as engine:
+        again = sweep(engine.endpoint, PLAN, record, progress=SILENT)
+    assert len(again.stages) == 6
+    assert not any(stage.failed for stage in again.stages)
+
+
+@pytest.mark.slow
 def test_an_engine_that_fails_everything_is_not_measured(tmp_path: Path) -> None:
     with FaultEngine(tmp_path, Faults(stream_error=True)) as engine:
         done = modelctl(

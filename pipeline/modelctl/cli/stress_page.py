@@ -11,7 +11,7 @@ from modelctl.cli.stress_text import cells, count_streams, describe_knee
 from modelctl.page.charts import Chart, Curve, draw
 from modelctl.page.document import charts, document, section, table, text
 from modelctl.serving.endpoint import Endpoint
-from modelctl.serving.sweep import Stage, SweepPlan
+from modelctl.serving.sweep import Stage, SweepPlan, telling
 from modelctl.serving.sweep_record import SweepRecord
 from modelctl.serving.sweep_run import SweepResult
 
@@ -117,11 +117,11 @@ def _over_length(lengths: Lengths) -> Iterator[Chart]:
 
 
 def _over(levels: Sequence[int], stages: Sequence[Stage], label: str, value: Callable[[Stage], float | None]) -> Curve:
-    """Mean over the rounds at each number of streams, with the least and the most as a band."""
+    """Mean over the rounds that count at each number of streams, with the least and the most as a band."""
     x: list[float] = []
     found: list[list[float]] = []
     for streams in levels:
-        values = [number for stage in stages if stage.streams == streams and (number := value(stage)) is not None]
+        values = [number for stage in telling(stages, streams) if (number := value(stage)) is not None]
         if values:
             x.append(streams)
             found.append(values)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from modelctl.cli.stress_lengths import Lengths
 from modelctl.serving.endpoint import Endpoint
 from modelctl.serving.knee import Knee, Step
-from modelctl.serving.sweep import Stage, SweepPlan
+from modelctl.serving.sweep import Stage, SweepPlan, telling
 from modelctl.serving.sweep_run import SweepResult
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def print_sweep(endpoint: Endpoint, plan: SweepPlan, result: SweepResult, out: C
     head, rows, marked = cells(plan, result)
     if marked is not None:
         rows[marked][0] += " *"
-    rates = [_mean(result.stages, streams, _throughput) or 0.0 for streams in plan.streams]
+    rates = [_rate(result, streams) for streams in plan.streams]
     most = max(rates, default=0.0) or 1.0
     bars = [Bar(most, 0, rate, color="green" if row == marked else "cyan") for row, rate in enumerate(rates)]
     gap = 2 if out.width >= _TINY else 1
@@ -89,12 +89,12 @@ def cells(plan: SweepPlan, result: SweepResult) -> tuple[tuple[str, ...], list[l
     gains = {step.above: step for step in result.steps}
     rows = []
     for streams in plan.streams:
-        stages = [stage for stage in result.stages if stage.streams == streams]
+        stages, every = telling(result.stages, streams), [each for each in result.stages if each.streams == streams]
         rows.append([
-            str(streams), f"{_mean(result.stages, streams, _throughput) or 0:.0f}", _gain(gains.get(streams)),
+            str(streams), f"{_rate(result, streams):.0f}", _gain(gains.get(streams)),
             _pair(stages, lambda stage: (stage.ttft_p50_s, stage.ttft_p95_s)),
             _pair(stages, lambda stage: (stage.tpot_p50_s, stage.tpot_p95_s)),
-            _most(stages), str(sum(stage.failed for stage in stages)),
+            _most(every), str(sum(stage.failed for stage in every)),
         ])  # fmt: skip
     knee = result.knee
     return head, rows, plan.streams.index(knee.streams) if knee is not None and knee.reached else None
@@ -134,13 +134,9 @@ def as_json(endpoint: Endpoint, plan: SweepPlan, result: SweepResult, lengths: L
     )
 
 
-def _throughput(stage: Stage) -> float | None:
-    return stage.throughput
-
-
-def _mean(stages: Sequence[Stage], streams: int, value: Callable[[Stage], float | None]) -> float | None:
-    found = [number for stage in stages if stage.streams == streams and (number := value(stage)) is not None]
-    return fmean(found) if found else None
+def _rate(result: SweepResult, streams: int) -> float:
+    found = [stage.throughput for stage in telling(result.stages, streams)]
+    return fmean(found) if found else 0.0
 
 
 def _pair(stages: Sequence[Stage], values: Callable[[Stage], tuple[float | None, float | None]]) -> str:

@@ -148,6 +148,12 @@ def summarise(number: int, repeat: int, result: LoadResult) -> Stage:
     )
 
 
+def telling(stages: Sequence[Stage], streams: int) -> list[Stage]:
+    """The stages of so many streams that count; where none does, all of them."""
+    found = [stage for stage in stages if stage.streams == streams]
+    return [stage for stage in found if stage.counts] or found
+
+
 def steady_tokens(rows: Sequence[RequestRow], begin_s: float, end_s: float) -> float:
     """Tokens that were written (of embeddings: read) between two moments; those of an answer are taken to be spread
     evenly over it."""

@@ -68,12 +68,16 @@ class SweepRecord:
 
     def keep(self, stage: Stage, result: LoadResult) -> None:
         """Write one finished stage: requests and readings, then its line."""
+        self.keep_requests(stage, result)
+        whole = (*self.stages(), stage)
+        write_whole(self.folder / STAGES_NAME, "".join(f"{json.dumps(asdict(item))}\n" for item in whole))
+
+    def keep_requests(self, stage: Stage, result: LoadResult) -> None:
+        """Write requests and readings of a stage and not its line: it is run again when the sweep goes on."""
         rows = [asdict(row) for row in result.rows]
         _write_lines(self.folder / f"requests-{stage.number:03}.jsonl.gz", rows)
         readings = [asdict(reading) for reading in result.readings]
         _write_lines(self.folder / f"metrics-{stage.number:03}.jsonl.gz", readings)
-        whole = (*self.stages(), stage)
-        write_whole(self.folder / STAGES_NAME, "".join(f"{json.dumps(asdict(item))}\n" for item in whole))
 
     def requests(self, stage: Stage) -> list[dict[str, object]]:
         """The requests of a stage as they were kept."""

@@ -70,11 +70,13 @@ async def _run(
                 bar = LoadBar(task, partial(_labelled, label), end_s=end_s)
                 stage, result = await run_stage(client, prompts, plan, (number, streams, repeat), on_tick=bar)
                 bar.reach(end_s)
-                record.keep(stage, result)
-                if stage.gave_up is not None:
+                if stage.gave_up is None:
+                    record.keep(stage, result)
+                else:
+                    record.keep_requests(stage, result)
                     raise CannotDecideError(
                         f"at {streams} streams {stage.gave_up}",
-                        remedy="look at the engine's log; once it runs again the same command goes on",
+                        remedy="look at the engine's log; once it runs again the same command goes on with this stage",
                     )
 
 
