@@ -11,6 +11,7 @@ import pytest
 
 from modelctl.admission.formats import FORMATS, render
 from modelctl.admission.formats.markdown import MAX_CHARACTERS
+from modelctl.admission.report import Report
 from tests.admission.formats.reports import full_report, large_report
 from tests.support.reports import a_report
 
@@ -65,6 +66,17 @@ def test_markdown_stays_under_the_limit_and_says_what_it_leaves_out() -> None:
     assert Tags(text).open == []
 
 
+@pytest.mark.parametrize("report", [full_report(), large_report(3000)])
+def test_markdown_says_first_what_refuses(report: Report) -> None:
+    """However long the parts are: findings, what is undecided, waivers, remarks."""
+    text = render(report, "markdown")
+    titles = re.findall(r"<summary>(.*?)</summary>", text)
+    kinds = [next(kind for kind in ("finding", "could not decide", "waived", "remark") if kind in t) for t in titles]
+    order = ["finding", "could not decide", "waived", "remark"]
+    assert kinds == sorted(kinds, key=order.index)
+    assert kinds[0] == "finding"
+
+
 def test_junit_counts_what_fails_and_what_could_not_be_decided() -> None:
     top = ElementTree.fromstring(render(full_report(), "junit"))
     assert {key: top.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
@@ -98,9 +110,14 @@ def test_an_admitted_release_in_every_format() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FORMATS)
-def test_ten_thousand_findings_render_in_two_seconds(kind: str) -> None:
-    report = large_report()
-    render(a_report(), kind)  # imports
-    began = time.process_time()
-    render(report, kind)
-    assert time.process_time() - began < 2
+def test_ten_times_the_findings_take_ten_times_as_long_and_not_a_hundred(kind: str) -> None:
+    """Seconds are `bench/measure.py --only reports`'s business: here other work may have the processor."""
+
+    def took(findings: int) -> float:
+        report = large_report(findings)
+        began = time.process_time()
+        render(report, kind)
+        return time.process_time() - began
+
+    took(100)  # imports
+    assert min(took(10_000) for _ in range(2)) < 35 * max(min(took(1_000) for _ in range(3)), 0.005)

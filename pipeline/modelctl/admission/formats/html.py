@@ -80,8 +80,7 @@ def _checks(report: Report) -> str:
     rows = [
         [
             check.id if check.required else f"{check.id} (optional)",
-            f"{OUTCOME_MARK[check.outcome]} {check.outcome}"
-            + (f", {len(check.waived)} waived" if check.waived else ""),
+            _outcome(check),
             _looked_at(check),
             "; ".join(measurement_text(item) for item in check.measurements[:2]),
             Html(text(duration_text(check.duration_s), tag="span", kind="whole")),
@@ -99,6 +98,12 @@ def _checks(report: Report) -> str:
     ]
     shown = table(["check", "outcome", "looked at", "figures", "time"], _shown(rows), words=True)
     return shown + "".join(remarks)
+
+
+def _outcome(check: CheckReport) -> str:
+    waived = f", {len(check.waived)} waived" if check.waived else ""
+    kind = {"passed": "good", "failed": "bad", "error": "unsure"}.get(check.outcome)
+    return Html(text(f"{OUTCOME_MARK[check.outcome]} {check.outcome}{waived}", tag="span", kind=kind))
 
 
 def _looked_at(check: CheckReport) -> str:

@@ -113,14 +113,14 @@ def _fold(title: str, lines: Sequence[str]) -> str:
 
 
 def _fitting(blocks: Sequence[str], room: int) -> Iterator[str]:
-    """As much as there is room for: every block gets its share, lines are left out from the end, and that is said."""
-    waiting = len(blocks)
-    for block in sorted(blocks, key=len):
-        share = room // waiting
-        waiting -= 1
-        shown = block if len(block) <= share else _shortened(block, share)
-        room -= len(shown)
-        yield shown
+    """As much as there is room for, in their order: every block gets its share, and what a short one leaves of its own
+    the longer ones share; lines are left out from the end, and that is said."""
+    shown: dict[int, str] = {}
+    for at in sorted(range(len(blocks)), key=lambda number: len(blocks[number])):
+        share = room // (len(blocks) - len(shown))
+        shown[at] = blocks[at] if len(blocks[at]) <= share else _shortened(blocks[at], share)
+        room -= len(shown[at])
+    yield from (shown[at] for at in range(len(blocks)))
 
 
 def _shortened(block: str, room: int) -> str:
