@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from modelctl.tokenization.bounded import Answered, Bounds, Crashed, Exceeded, run_bounded
 
-BOUNDS = Bounds(time_limit_s=5, memory_limit_bytes=256 << 20)
+BOUNDS = Bounds(time_limit_s=60, memory_limit_bytes=256 << 20)
 
 
 def test_a_step_answers() -> None:
