@@ -263,10 +263,20 @@ def test_a_server_that_counts_other_tokens_is_undecided(run: object) -> None:
     assert "one is wrong, or others use it" in reasons(seen)
 
 
-def test_prefix_cache_hits_are_warned_of(run: object) -> None:
+def test_prefix_cache_hits_decide_nothing(run: object) -> None:
     assert callable(run)
     seen = run(cached_share=0.5)
     assert measured(seen, "prefix-cache-hit-rate") == 0.5
+    assert rules(seen) == []
+    assert "50.0% prefix cache hits though every prompt is unique" in reasons(seen)
+    assert reasons(run(cached_share=0.005)) == ""
+
+
+def test_a_chat_may_share_what_its_template_puts_before_each_prompt(tmp_path: Path) -> None:
+    model = picture_model(tmp_path / "m", max_positions=512)
+    with fault_engine(tmp_path, cached_share=0.5) as engine:
+        seen = observe(CHECK, LIMITS.model_copy(update={"images": True}), engine.endpoint, model=model, serving=SERVING)
+    assert reasons(seen) == ""
     assert any("50.0% prefix cache hits" in words for words in seen.warnings)
 
 

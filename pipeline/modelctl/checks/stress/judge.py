@@ -146,7 +146,11 @@ def _judge_counters(limits: LoadLimits, result: LoadResult, notes: Notes) -> Non
         )
     rate = prefix_hit_rate(before, after)
     if rate is not None and rate >= _MAX_PREFIX_HIT_RATE:
-        notes.warnings.append(f"{rate:.1%} prefix cache hits though every prompt is unique: the times are too good")
+        words = f"{rate:.1%} prefix cache hits though every prompt is unique: the times are too good"
+        if result.plan.api == "chat":
+            notes.warnings.append(f"{words}, if it is more than what the chat template puts before each prompt")
+        else:
+            notes.cannot(words, "let the check have the engine alone, or serve with --no-enable-prefix-caching")
 
 
 def _judge_latency(limits: LoadLimits, result: LoadResult, notes: Notes) -> None:
