@@ -1,5 +1,5 @@
-"""Write what follows from the code: the tables of docs/policy.md, docs/rollout.md and docs/release.md, the pages
-docs/commands.md and docs/findings.md, and the schemas in docs/schemas/.
+"""Write what follows from the code: the tables of docs/policy.md, docs/rollout.md, docs/release.md and
+docs/attestation.md, the pages docs/commands.md and docs/findings.md, and the schemas in docs/schemas/.
 
 `--check` writes nothing and says what is out of date; scripts/check_docs.py asks the same.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 import command_pages
+from modelctl.admission.keyless import KeylessFile
 from modelctl.admission.policy import Policy, PolicyChecks
 from modelctl.admission.report import Report
 from modelctl.admission.waivers import WaiverFile
@@ -89,6 +90,12 @@ def policy_tables() -> Mapping[str, str]:
     return made
 
 
+def signer_tables() -> Mapping[str, str]:
+    """The generated part of docs/attestation.md."""
+    every = [item for item in fields(KeylessFile) if item.key[0] == "spec" and len(item.key) > 1]
+    return {"keyless": table(every, ("spec",))}
+
+
 def page(path: Path, tables: Mapping[str, str]) -> str:
     """A page with its generated parts as they must be."""
     text = path.read_text(encoding="utf-8")
@@ -149,6 +156,7 @@ def schemas() -> Mapping[str, str]:
     }
     documents: dict[str, type[Document]] = {
         "environment.v1": Environment,
+        "keyless-signer.v1": KeylessFile,
         "manifest.v1": Manifest,
         "policy.v1": Policy,
         "record.v1": Record,
@@ -169,7 +177,12 @@ def schemas() -> Mapping[str, str]:
 
 def files() -> Iterator[tuple[Path, str]]:
     """Every generated file and what must be in it."""
-    tables_of = {"policy.md": policy_tables(), "rollout.md": environment_tables(), "release.md": release_tables()}
+    tables_of = {
+        "policy.md": policy_tables(),
+        "rollout.md": environment_tables(),
+        "release.md": release_tables(),
+        "attestation.md": signer_tables(),
+    }
     for name, tables in tables_of.items():
         yield DOCS / name, page(DOCS / name, tables)
     yield DOCS / "commands.md", command_pages.commands_page()
