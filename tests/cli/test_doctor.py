@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from modelctl.checks.malware import MalwareLimits
-from modelctl.cli.diagnosis import _Part, _running_clamd
+from modelctl.cli.diagnosis import _Part, _running_clamd, _signing
 from modelctl.cli.main import run
 from modelctl.services.clamd_conf import read, service_text
+from modelctl.settings import load_workspace
 from tests.support.clamd import FalseClamd, real_clamd
 
 POLICY = """\
@@ -58,3 +59,12 @@ def test_a_server_that_calls_everything_clean_is_no_clamd_to_rely_on() -> None:
             _running_clamd(_Part("clamd", "malware"), server.address, MalwareLimits())
     finally:
         server.close()
+
+
+def test_without_a_key_the_library_that_signs_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "modelctl.yaml").write_text("signing: {keyless: true}\n")
+    workspace = load_workspace(tmp_path, environ={})
+    assert _signing(_Part("signing key", "publish"), workspace).state == "ok"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    row = _signing(_Part("signing key", "publish"), workspace)
+    assert (row.state, row.remedy) == ("missing", "pip install 'modelctl[sigstore]'")

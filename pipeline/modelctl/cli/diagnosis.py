@@ -201,6 +201,10 @@ def _store(part: _Part, workspace: Workspace) -> Diagnosis:
 
 
 def _signing(part: _Part, workspace: Workspace) -> Diagnosis:
+    if workspace.settings.signing.keyless:
+        if importlib.util.find_spec("sigstore") is None:
+            return part.missing("signing.keyless, and sigstore is not installed", "pip install 'modelctl[sigstore]'")
+        return part.ok("none: sigstore signs as whom the job's token names (signing.keyless)")
     key = workspace.settings.signing.key
     where = workspace.resolve(key) if key else workspace.state / "signing_key"
     remedy = f"ssh-keygen -t ecdsa -N '' -f {where} && export MODELCTL_SIGNING_KEY={where}"
