@@ -13,9 +13,11 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(
-    r"^(?:<!-- not run(?: \((?P<words>[^)]*)\))?: (?P<reason>.*?) -->\n+)?```(?:sh|bash|console)\n(?P<body>.*?)^```",
+    r"^(?P<indent> *)(?:<!-- not run(?: \((?P<words>[^)]*)\))?: (?P<reason>[^\n]*?) -->\n+(?P=indent))?"
+    r"```(?:sh|bash|console)\n(?P<body>.*?)^(?P=indent)```",
     re.MULTILINE | re.DOTALL,
 )
+"""A block, also one below a point of a list."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +74,9 @@ def blocks(path: Path) -> Iterator[Block]:
 
 
 def documents() -> list[Path]:
-    """docs/policy.md first, whose runners leave the evidence that others merge, then README, then the rest."""
+    """Every page that a person types from."""
     return [
-        PROJECT / "docs" / "policy.md", PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", PROJECT / "SECURITY.md",
-        *(path for path in sorted((PROJECT / "docs").rglob("*.md")) if path.name != "policy.md"),
+        *(PROJECT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+        *sorted((PROJECT / "docs").rglob("*.md")),
         *sorted((PROJECT / "registry").glob("*.md")),
-    ]  # fmt: skip
+    ]
