@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from modelctl.audit.events import Event, event
-from modelctl.audit.history import Commit, History, commits_named
+from modelctl.audit.history import History
+from modelctl.audit.log import Commit, commits_named
 
 REVIEW_TRAILERS = ("reviewed-by", "approved-by", "acked-by", "tested-by", "signed-off-by")
 _PULL_REQUEST = re.compile(r"^Merge pull request (#\d+)\b|\((#\d+)\)$|\((\S*!\d+)\)$")

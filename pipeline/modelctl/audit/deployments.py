@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
+from modelctl.audit.claims import Claim, what_it_says
 from modelctl.audit.day import RuleDays
-from modelctl.audit.history import Commit, FileChange, History
+from modelctl.audit.history import History
+from modelctl.audit.log import Commit, FileChange
 from modelctl.audit.memory import Memory, key_of
 from modelctl.audit.publications import Publication, Published
 from modelctl.audit.signatures import unsigned_commits
@@ -18,35 +19,14 @@ from modelctl.audit.tags import Tag
 from modelctl.audit.violation import Violation
 from modelctl.errors import InputError
 from modelctl.model.release import NAME_PATTERN, VERSION_PATTERN
-from modelctl.rollout.lint.reading import documents
 from modelctl.rollout.published import parse_published
 from modelctl.rollout.words import (
-    DIGEST_ANNOTATION,
     DIGEST_TRAILER,
     ENVIRONMENT_TRAILER,
     PUBLISHED_FILE,
-    RELEASE_ANNOTATION,
     RELEASE_TRAILER,
     ROLLOUT_FILE,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """What a Rollout manifest says that it serves."""
-
-    environment: str
-    name: str
-    release: str | None
-    digest: str | None
-    """None when the object and its pods disagree, or say nothing."""
-    verified_digest: bool
-    """Whether an init container is given that digest to verify."""
-
-    @property
-    def path(self) -> str:
-        """The manifest's path, relative to the root."""
-        return f"gitops/environments/{self.environment}/{self.name}/{ROLLOUT_FILE}"
 
 
 def deployed(history: History, *, env: str | None = None) -> tuple[tuple[str, str], ...]:
@@ -101,7 +81,7 @@ class Deployments:
         texts = dict(zip(new, self.history.git.blobs(new) if new else (), strict=True))
         found = []
         for blob in blobs:
-            release, digest, verified = self.memory.get(f"claim:{blob}", partial(_claim, texts.get(blob)))
+            release, digest, verified = self.memory.get(f"claim:{blob}", partial(what_it_says, texts.get(blob)))
             found.append(
                 Claim(environment=environment, name=name, release=release, digest=digest, verified_digest=verified)
             )
@@ -217,47 +197,11 @@ def _commit(
         yield _violation(claim, "rollout-early", message, commit.id)
 
 
-def _claim(content: bytes | None) -> tuple[str | None, str | None, bool]:
-    """What a manifest's bytes say: release, digest, and whether an init container verifies that digest."""
-    try:
-        found = [value for _, value in documents((content or b"").decode(errors="replace"), origin=ROLLOUT_FILE)]
-    except InputError:
-        found = []
-    manifest = found[0] if len(found) == 1 else None
-    outer, inner = _annotations(manifest), _annotations(_at(manifest, "spec", "template"))
-    values = {key: outer.get(key) if outer.get(key) == inner.get(key) else None for key in _KEYS}
-    digest = values[DIGEST_ANNOTATION]
-    containers = _at(manifest, "spec", "template", "spec", "initContainers")
-    words = [
-        word
-        for container in (containers if isinstance(containers, list) else [])
-        for key in ("command", "args")
-        for word in _words(_at(container, key))
-    ]
-    return values[RELEASE_ANNOTATION], digest, digest is not None and any(digest in word for word in words)
-
-
 def _before(commit: Commit) -> str:
     return commit.parents[0] if commit.parents else commit.id
 
 
 _RELEASE_TAG = re.compile(f"{NAME_PATTERN[1:-1]}@v{VERSION_PATTERN[1:-1]}")
-_KEYS = (RELEASE_ANNOTATION, DIGEST_ANNOTATION)
-
-
-def _annotations(manifest: object) -> Mapping[str, str]:
-    found = _at(manifest, "metadata", "annotations")
-    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
-
-
-def _at(value: Any, *keys: str) -> object:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def _words(value: object) -> Sequence[str]:
-    return [str(word) for word in value] if isinstance(value, list) else []
 
 
 def _last(commits: Sequence[Commit], path: str) -> str | None:

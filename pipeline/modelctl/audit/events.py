@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from modelctl.audit.history import Commit
+from modelctl.audit.log import Commit
 
 Kind = Literal[
     "proposed",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from modelctl.audit.history import Commit, History, Place
+from modelctl.audit.history import History, Place
+from modelctl.audit.log import Commit
 from modelctl.audit.violation import Violation
 from modelctl.documents import parse_yaml, validate
 from modelctl.errors import InputError

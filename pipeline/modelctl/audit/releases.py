@@ -8,21 +8,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelctl.admission.attestation import Statement, verify
-from modelctl.admission.dsse import Envelope
-from modelctl.admission.model_signature import SIGNATURE_FILE, verify_model
+from modelctl.admission.model_signature import SIGNATURE_FILE
 from modelctl.admission.names import SIGNERS_FILE
 from modelctl.admission.policy import HistoryRules
 from modelctl.admission.report import Report
 from modelctl.audit.admitted import check_admission
+from modelctl.audit.attested import Result, check_attestation, check_model_signature
 from modelctl.audit.day import RuleDays
 from modelctl.audit.history import History
 from modelctl.audit.publications import Publication, record_at
 from modelctl.audit.signatures import unsigned_commits, unsigned_tag
 from modelctl.audit.tags import Tag
-from modelctl.audit.violation import Unverified, Violation
+from modelctl.audit.violation import Violation
 from modelctl.documents import parse_yaml, validate
-from modelctl.errors import CannotDecideError, InputError, RefusedError
+from modelctl.errors import InputError
 from modelctl.registry.dvc import POINTER_FILE
 from modelctl.registry.names import ATTESTATION_FILE, RECORD_FILE, REPORT_FILE, RETIRED_FILE
 from modelctl.registry.records import Record
@@ -31,7 +30,6 @@ from modelctl.registry.retired import Retired
 RELEASE_FILE = "release.yaml"
 READ = (RECORD_FILE, REPORT_FILE, ATTESTATION_FILE, SIGNATURE_FILE, POINTER_FILE, RETIRED_FILE, RELEASE_FILE)
 """The files of a record that are looked into at HEAD."""
-Result = Violation | Unverified | Statement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,10 +187,10 @@ def _evidence(ground: Ground, publication: Publication, record: Record) -> Itera
     if report is not None:
         yield from _report(history, publication, record, report)
     if (attestation := contents[ATTESTATION_FILE]) is not None:
-        yield from _signature(ground, publication, record, report, attestation)
+        yield from check_attestation(ground.days, publication, record, report, attestation)
     signature = history.content(*publication.at(SIGNATURE_FILE, history.head))  # also one that the record does not name
     if signature is not None:
-        yield from _model_signature(ground, publication, record, signature)
+        yield from check_model_signature(ground.days, publication, record, signature)
     if report is not None and report.verdict == "admitted" and not report.partial:
         yield from check_admission(publication, record, report, ground.days.at(publication.before))
 
@@ -217,52 +215,3 @@ def _report(history: History, publication: Publication, record: Record, report: 
     elif report.model.release_sha256 not in (None, hashlib.sha256(proposal).hexdigest()):
         message = "release.yaml is not the one that the report judged"
         yield publication.violation("proposal-changed", message, RELEASE_FILE)
-
-
-def _signature(
-    ground: Ground, publication: Publication, record: Record, report: Report | None, attestation: bytes
-) -> Iterator[Result]:
-    try:
-        signers = ground.days.at(publication.before).signers
-    except InputError as error:
-        yield publication.violation("signature", error.message, ATTESTATION_FILE)
-        return
-    if signers is None:
-        yield Unverified(
-            release=publication.id,
-            reason=f"no {SIGNERS_FILE} before the publication, so nobody says whose signature counts",
-            remedy=f"by a reviewed change, add {SIGNERS_FILE}; later publications are verified against it",
-        )
-        return
-    try:
-        envelope = Envelope.from_json(attestation.decode(errors="replace"), origin=ATTESTATION_FILE)
-        statement = verify(envelope, [signer.verifier for signer in signers])
-    except (RefusedError, InputError) as error:
-        yield publication.violation("signature", error.message, ATTESTATION_FILE)
-        return
-    except CannotDecideError as error:
-        yield Unverified(
-            release=publication.id, reason=f"{ATTESTATION_FILE}: {error.message}", remedy=error.remedy or ""
-        )
-        return
-    if statement.key_id != record.evidence.key_id:
-        message = f"signed by {statement.key_id}, the record names {record.evidence.key_id}"
-        yield publication.violation("signer-recorded", message, RECORD_FILE)
-    if statement.served.digest != record.served.tree_digest:
-        message = f"signed was {statement.served.digest}, the record says {record.served.tree_digest}"
-        yield publication.violation("digest-signed", message, ATTESTATION_FILE)
-    elif report is not None and statement.report != report:
-        yield publication.violation("report-signed", f"{REPORT_FILE} is not the signed report", REPORT_FILE)
-    else:
-        yield statement
-
-
-def _model_signature(ground: Ground, publication: Publication, record: Record, signature: bytes) -> Iterator[Result]:
-    try:
-        signers = ground.days.at(publication.before).signers
-        if signers is not None:
-            verify_model(signature, record.served.tree, signers, origin=SIGNATURE_FILE)
-    except (RefusedError, InputError) as error:
-        yield publication.violation("model-signature", error.message, SIGNATURE_FILE)
-    except CannotDecideError as error:
-        yield Unverified(release=publication.id, reason=f"{SIGNATURE_FILE}: {error.message}", remedy=error.remedy or "")

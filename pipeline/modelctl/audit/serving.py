@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from modelctl.audit.events import Event
-from modelctl.audit.history import History, commits_named
+from modelctl.audit.history import History
+from modelctl.audit.log import commits_named
 from modelctl.errors import InputError
 from modelctl.rollout.standing import Named, named_over_time, standings_at
 

@@ -16,7 +16,8 @@ from typing import Any
 from modelctl.admission.names import SIGNERS_FILE, SIGNERS_FOLDER
 from modelctl.audit.approvals import Approvals
 from modelctl.audit.events import Event, Kind, event
-from modelctl.audit.history import Commit, FileChange, History, read_history
+from modelctl.audit.history import History, read_history
+from modelctl.audit.log import Commit, FileChange
 from modelctl.audit.memory import Memory
 from modelctl.audit.reading import ReportFacts, facts_of, plain_facts
 from modelctl.audit.view import View

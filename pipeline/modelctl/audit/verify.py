@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from modelctl.admission.attestation import Statement
+from modelctl.audit.attested import Result
 from modelctl.audit.bucket import check_bucket
 from modelctl.audit.checkpoints import check_checkpoints, check_included
 from modelctl.audit.day import RuleDays
@@ -18,7 +19,7 @@ from modelctl.audit.deployments import Deployments, check_allowed, check_tags, d
 from modelctl.audit.history import History, Place, read_history
 from modelctl.audit.memory import Memory, key_of
 from modelctl.audit.publications import Publication, digest_of, publications, published
-from modelctl.audit.releases import READ, Ground, Result, check_publication
+from modelctl.audit.releases import READ, Ground, check_publication
 from modelctl.audit.tags import Tag, read_tags
 from modelctl.audit.violation import Unverified, Verification, Violation
 from modelctl.registry.names import RECORD_FILE

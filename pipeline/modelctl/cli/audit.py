@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,29 +19,10 @@ if TYPE_CHECKING:
     from modelctl.audit.serving import Serving
     from modelctl.audit.view import View
     from modelctl.audit.violation import Verification
+    from modelctl.cli.audit_answer import Answer
     from modelctl.registry.store import ObjectStore
 
 SHALLOW = "this clone is shallow: what happened before its oldest commit is missing, so nothing here is the whole story"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """Everything that one run found; what was not asked for is None."""
-
-    history: History
-    everything: list[Event]
-    events: list[Event]
-    commit: str | None = None
-    """Of which `serving` is."""
-    serving: list[Serving] | None = None
-    releases: list[Origin] | None = None
-    verification: Verification | None = None
-
-    @property
-    def exit_code(self) -> int:
-        """That of the verification; 3 when this clone does not hold the whole history."""
-        code = self.verification.exit_code if self.verification else 0
-        return 3 if code == 0 and self.history.shallow else code
 
 
 @click.command(
@@ -105,6 +85,7 @@ def audit(
     from modelctl.audit.memory import Memory
     from modelctl.audit.timeline import events_of
     from modelctl.audit.view import View
+    from modelctl.cli.audit_answer import Answer
     from modelctl.files import find_root
 
     search = {"source": source, "base": base, "policy": policy, "waiver": waiver}
@@ -168,15 +149,16 @@ def _verification(
 def _deliver(
     answer: Answer, view: View, json_target: str | None, csv_target: str | None, html_target: str | None
 ) -> None:
+    from modelctl.cli.audit_answer import to_csv, to_json
     from modelctl.cli.output import write_json
     from modelctl.errors import InputError
 
     if json_target == "-" and csv_target == "-":
         raise InputError("--json - and --csv - both want stdout", remedy="give one of them a file")
     if json_target:
-        write_json(json_target, _as_json(answer))
+        write_json(json_target, to_json(answer))
     if csv_target:
-        write_json(csv_target, _as_csv(answer))
+        write_json(csv_target, to_csv(answer))
     if html_target:
         from modelctl.cli.audit_page import audit_page
 
@@ -260,39 +242,3 @@ def _store() -> ObjectStore:
 
     workspace = load_workspace(Path.cwd())
     return ObjectStore.open(workspace.settings.store, state=workspace.state)
-
-
-def _as_json(answer: Answer) -> str:
-    from modelctl.audit.told import Told
-
-    return Told(
-        head=answer.history.head,
-        shallow=answer.history.shallow,
-        events=answer.events,
-        commit=answer.commit,
-        serving=answer.serving,
-        releases=answer.releases,
-        verification=answer.verification,
-    ).to_json()
-
-
-def _findings(verification: Verification) -> list[Mapping[str, str | None]]:
-    """The violations, and under the rule `unverified` what could not be checked."""
-    nobody = {"rule": "unverified", "environment": None, "commit": None, "path": None}
-    unverified = [
-        {**nobody, "release": item.release, "message": item.reason, "remedy": item.remedy}
-        for item in verification.unverified
-    ]
-    return [*(item.as_json() for item in verification.violations), *unverified]
-
-
-def _as_csv(answer: Answer) -> str:
-    from modelctl.audit.tables import EVENT_COLUMNS, ORIGIN_COLUMNS, SERVING_COLUMNS, VIOLATION_COLUMNS, as_csv
-
-    if answer.verification is not None:
-        return as_csv(VIOLATION_COLUMNS, _findings(answer.verification))
-    if answer.serving is not None:
-        return as_csv(SERVING_COLUMNS, [item.as_json() for item in answer.serving])
-    if answer.releases is not None:
-        return as_csv(ORIGIN_COLUMNS, [item.as_json() for item in answer.releases])
-    return as_csv(EVENT_COLUMNS, [event.as_json() for event in answer.events])

@@ -15,7 +15,7 @@ from modelctl.page.document import document, section, table, text, wide
 
 if TYPE_CHECKING:
     from modelctl.audit.view import View
-    from modelctl.cli.audit import Answer
+    from modelctl.cli.audit_answer import Answer
 
 _WIDTH, _ROW, _LABEL, _FOOT = 900, 34, 14, 22
 _MIN_LABELLED = 60
@@ -164,7 +164,7 @@ _OPENED = 12
 
 def _row(item: Event) -> str:
     what = item.kind + (f" → {item.environment}" if item.environment else "")
-    cells = (moment(item.when), what, item.who.partition(" <")[0], item.commit[:8], evidence(item))
+    cells = (moment(item.when).replace(" ", "\u00a0"), what, item.who.partition(" <")[0], item.commit[:8], evidence(item))
     kind = _KINDS.get(item.kind)
     attribute = f' class="{kind}"' if kind else ""
     return "<tr>" + "".join(f"<td{attribute}>{escape(cell)}</td>" for cell in cells) + "</tr>"
