@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from modelctl.git import Git
 from modelctl.services.process import Running
 from tests.docs.blocks import PROJECT, blocks
 from tests.docs.scene import Scene, scene
@@ -55,6 +56,9 @@ def test_the_tutorial_is_true(tmp_path: Path, place: Scene) -> None:
         cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    kept = Git(tmp_path / "models").run("ls-files", "--others", "--exclude-standard", "--cached").splitlines()
+    assert "registry/smollm2/1.1.0/record.yaml" in kept
+    assert not [path for path in kept if path.endswith((".safetensors", ".html", "key"))], "nothing of that is for git"
     assert "refused: exit code 1" in done.stdout
     assert "malware.pickle-import" in done.stdout
     assert "smollm2@1.0.0: whole and verified" in done.stdout

@@ -164,7 +164,13 @@ _OPENED = 12
 
 def _row(item: Event) -> str:
     what = item.kind + (f" → {item.environment}" if item.environment else "")
-    cells = (moment(item.when).replace(" ", "\u00a0"), what, item.who.partition(" <")[0], item.commit[:8], evidence(item))
+    cells = (
+        moment(item.when).replace(" ", "\u00a0"),
+        what,
+        item.who.partition(" <")[0],
+        item.commit[:8],
+        evidence(item),
+    )
     kind = _KINDS.get(item.kind)
     attribute = f' class="{kind}"' if kind else ""
     return "<tr>" + "".join(f"<td{attribute}>{escape(cell)}</td>" for cell in cells) + "</tr>"

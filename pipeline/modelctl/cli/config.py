@@ -39,7 +39,9 @@ def show(as_json: bool) -> None:
 
     from modelctl.cli.output import console
 
-    table = Table("setting", "value", "from", "variable", box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("setting", "value", "from", "variable"):
+        table.add_column(column, overflow="fold")
     for item in workspace.origins:
         table.add_row(
             item.key, _plain(item.shown), item.origin, item.variable, style="" if item.origin != "default" else "dim"
