@@ -33,7 +33,7 @@ def test_streams_ramp_up_stay_busy_and_finish(tmp_path: Path) -> None:
     first = {row.stream: row.sent_s - result.started_s for row in reversed(result.rows)}
     assert sorted(first, key=lambda number: first[number]) == list(range(6))
     assert all(first[number] > 0.3 * number / 6 - 0.01 for number in range(6))
-    assert 2 < result.achieved_streams < 6.5
+    assert 1 < result.achieved_streams < 6.5
     assert len({row.serial for row in result.rows}) == len(result.rows)
     assert len(result.gaps_s) == 15 * len(result.rows)
     assert result.before is not None
