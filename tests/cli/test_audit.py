@@ -25,6 +25,13 @@ def test_the_timeline_is_a_table_of_who_did_what(registry: Registry) -> None:
         assert words in done.stdout
 
 
+@pytest.mark.parametrize("question", [(), ("--source", "model")], ids=["timeline", "origins"])
+def test_a_narrow_terminal_gets_paragraphs(registry: Registry, question: tuple[str, ...]) -> None:
+    lines = modelctl("audit", *question, cwd=registry.root, env={"COLUMNS": "40"}).stdout.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert "tiny@1.0.0" in [line.strip() for line in lines]  # in one piece
+
+
 def test_verified(registry: Registry) -> None:
     done = modelctl("audit", "--verify", cwd=registry.root)
     assert done.returncode == 0

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MANY = 500
 """Events from which on each is one plain line: a table of thousands takes longer to lay out than history to read."""
+NARROW = 72
+"""Columns below which a table of events can't be read."""
 WIDE = 100
 """Columns of a terminal in which a release's name stays on one line."""
 COLUMNS = ("when", "what", "release", "who", "commit", "on which evidence")
@@ -71,6 +73,9 @@ def print_events(events: Sequence[Event], out: Console) -> None:
     if not events:
         out.print("no events: git history holds nothing that was asked for")
         return
+    if out.width < NARROW:
+        _print_narrow(events, out)
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in COLUMNS:
         whole = column in ("when", "commit") or (column == "release" and out.width >= WIDE)
@@ -78,6 +83,18 @@ def print_events(events: Sequence[Event], out: Console) -> None:
     for event in events:
         table.add_row(*_cells(event), style=STYLES.get(event.kind, ""))
     out.print(table)
+
+
+def _print_narrow(events: Sequence[Event], out: Console) -> None:
+    """A paragraph for each event, where a table has no room."""
+    from rich.padding import Padding
+
+    for event in events:
+        when, what, release, who, commit, rests_on = _cells(event)
+        out.print(f"{when}  {what}", style=STYLES.get(event.kind, ""))
+        for line in (release, f"{who} in {commit}", rests_on):
+            if line:
+                out.print(Padding(line, (0, 0, 0, 2)))
 
 
 def write_events(events: Sequence[Event], stream: IO[str]) -> None:
@@ -126,26 +143,31 @@ def print_serving(found: Sequence[Serving], commit: str, out: Console) -> None:
 
 def print_origins(found: Sequence[Origin], out: Console) -> None:
     """Releases and where they came from."""
+    from rich.padding import Padding
     from rich.table import Table
 
     if not found:
         out.print("no release fits")
         return
+    if out.width < NARROW:
+        for item in found:
+            out.print(item.release, style="bold")
+            for line in _origin(item)[1:]:
+                if line:
+                    out.print(Padding(line, (0, 0, 0, 2)))
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("release", "state", "source", "policy", "when", "commit", "served in"):
         table.add_column(column, overflow="fold", no_wrap=column in ("when", "commit"))
     for item in found:
-        table.add_row(
-            item.release,
-            item.state,
-            item.problem or next(iter(item.sources), ""),
-            item.policy or "",
-            moment(item.when),
-            item.commit[:8],
-            ", ".join(item.served_in),
-            style="yellow" if item.problem else "",
-        )
+        table.add_row(*_origin(item), style="yellow" if item.problem else "")
     out.print(table)
+
+
+def _origin(item: Origin) -> tuple[str, ...]:
+    source = item.problem or next(iter(item.sources), "")
+    served = ", ".join(item.served_in)
+    return item.release, item.state, source, item.policy or "", moment(item.when), item.commit[:8], served
 
 
 def print_verification(verification: Verification, out: Console) -> None:
