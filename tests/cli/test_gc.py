@@ -95,6 +95,13 @@ def test_what_was_staged_and_never_published_goes_when_it_is_old(
     assert store.sizes(".modelctl/staging/") == {}
 
 
+def test_a_name_that_nobody_knows_is_an_error(registry: Registry, store: ObjectStore) -> None:
+    done = gc(registry, store, "tinny")
+    assert done.returncode == 2
+    assert "no release of tinny" in done.stderr
+    assert "did you mean tiny?" in done.stderr
+
+
 def test_an_interrupted_removal_is_finished(registry: Registry, store: ObjectStore) -> None:
     assert gc(registry, store, "--yes").returncode == 0
     overwrite(store, "tiny/1.0.0/model.safetensors", b"weights")  # as if it had been killed before

@@ -78,6 +78,7 @@ def test_from_proposed_to_pulled(proposal: Proposal, secret: str, tmp_path: Path
     plan = said_by("publish", "tiny@1.0.0", "--report", proposal.report, "--dry-run")
     assert "nothing was written" in plan
     assert "5.0 kB to send" in plan
+    assert f"next: modelctl publish tiny@1.0.0 --report {proposal.report}" in plan
     first = said_by("publish", "tiny@1.0.0", "--report", proposal.report)
     assert "tiny@1.0.0: published" in first
     assert "next: git push --follow-tags" in first
@@ -160,6 +161,9 @@ def test_what_stands_in_the_way_is_said_with_the_next_command(
         (("pull", "tiny@1.0.0", str(tmp_path / "x")), 2, "modelctl services up"),
         (("pull", "tiny", str(tmp_path / "x")), 2, "NAME@VERSION"),
         (("list", "other"), 0, "no release of other"),
+        (("list", "--env", "prod"), 0, "prod serves no release; no environment serves anything"),
+        (("show", "tinny"), 2, "did you mean tiny?"),
+        (("diff", "model", "tinny"), 2, "'tinny' is neither a folder nor NAME@VERSION"),
     ):
         assert run(arguments) == code
         assert words in capsys.readouterr().err

@@ -90,7 +90,7 @@ def test_every_way_to_name_a_release(release: Placed, store: ObjectStore, pod: P
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("tiny@1.0.0", "x", "--digest", "sha256:" + "0" * 64), 1, "--digest sha256:0000"),
+        (("tiny@1.0.0", "x", "--digest", "sha256:" + "0" * 64), 1, "and --digest is sha256:0000"),
         (("tiny@9.9.9", "x"), 2, "has no manifest there"),
         (("tiny@stable:prod", "x"), 2, "stands in git"),
         (("nothing", "x"), 2, "NAME@VERSION"),

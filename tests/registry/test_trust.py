@@ -41,7 +41,7 @@ def test_a_signature_of_an_allowed_signer_over_these_files(release: Placed, stor
 def test_what_stands_behind_nothing_says_so(release: Placed, store: ObjectStore) -> None:
     assert trusted(store, "tiny", "1.0.0").grounds() == ()
     assert trusted(store, "tiny", "1.0.0", digest=release.served.tree_digest).grounds() == ("the digest given",)
-    with pytest.raises(RefusedError, match="--digest sha256:0000"):
+    with pytest.raises(RefusedError, match="and --digest is sha256:0000"):
         trusted(store, "tiny", "1.0.0", digest="sha256:" + "0" * 64)
     with pytest.raises(InputError, match="is no tree digest"):
         trusted(store, "tiny", "1.0.0", digest="sha256:0")

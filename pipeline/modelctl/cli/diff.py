@@ -77,6 +77,11 @@ def _release(named: str, workspace: Workspace, progress: Progress, *, offline: b
     from modelctl.registry.dossier import gather
     from modelctl.rollout.lookup import find
 
+    if "@" not in named and not named.startswith("sha256:"):
+        raise InputError(
+            f"'{named}' is neither a folder nor NAME@VERSION",
+            remedy="check the path, or write for example smollm2-135m@1.0.0",
+        )
     found = find(workspace, named)
     if found.why:
         progress.note(found.why)

@@ -52,6 +52,7 @@ def gc(
     modelctl gc
     modelctl gc qwen3-4b --older-than 30 --keep-last 2 --yes
     """
+    from modelctl.cli.listing import require_known
     from modelctl.cli.progress import shown
     from modelctl.registry.removal import held_in, remove
     from modelctl.registry.staged import staged_areas, unstage
@@ -90,6 +91,8 @@ def gc(
             remove(store, gone, progress, contents=_contents(root, gone))
             for area in staged:
                 unstage(store, area.digest)
+    if name is not None and not judged and not left:
+        require_known(root, name)
     if as_json:
         click.echo(
             json.dumps(_as_plain(judged, left, staged, strange, commits, done=yes), indent=2, ensure_ascii=False)

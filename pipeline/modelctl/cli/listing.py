@@ -33,7 +33,6 @@ def list_releases(name: str | None, environment: str | None, as_json: bool) -> N
     modelctl list qwen3-4b --json
     modelctl list --env prod
     """
-    from modelctl.model.release import similar_release
     from modelctl.registry.summary import summaries
     from modelctl.rollout.standing import standings
     from modelctl.settings import load_workspace
@@ -51,17 +50,35 @@ def list_releases(name: str | None, environment: str | None, as_json: bool) -> N
     if not found:
         what = f"no release of {name}" if name else "no release"
         where = f"{environment} serves {what}" if environment else f"{what} in {root / 'registry'}"
-        close = None if name is None or environment else similar_release(root, name)
-        hint = (
-            f"did you mean {close.partition('@')[0]}?" if close else "propose one in registry/NAME/VERSION/release.yaml"
-        )
-        click.echo(f"{where}; {hint}", err=True)
+        click.echo(f"{where}; {_served(roles) if environment else _instead(root, name)}", err=True)
         return
     rows = [("release", "state", "size", "licence", "admitted", "environments"), *(_row(item, roles) for item in found)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for number, row in enumerate(rows):
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         click.echo(click.style(line, bold=number == 0, dim=bool(number) and found[number - 1].state != "published"))
+
+
+def require_known(root: Path, name: str) -> None:
+    """Raise `InputError` when the registry has no release of this name."""
+    from modelctl.errors import InputError
+    from modelctl.registry.summary import summaries
+
+    if not summaries(root, name):
+        raise InputError(f"no release of {name} in {root / 'registry'}", remedy=_instead(root, name))
+
+
+def _instead(root: Path, name: str | None) -> str:
+    """What to do where there is no release of a name, or none at all."""
+    from modelctl.model.release import similar_release
+
+    close = similar_release(root, name) if name else None
+    return f"did you mean {close.partition('@')[0]}?" if close else "propose one in registry/NAME/VERSION/release.yaml"
+
+
+def _served(roles: Roles) -> str:
+    places = sorted({place for items in roles.values() for place, _ in items})
+    return f"these serve something: {', '.join(places)}" if places else "no environment serves anything"
 
 
 def roles_of(standings: Sequence[Standing]) -> Roles:

@@ -47,12 +47,15 @@ def publish(release: str, report_path: Path | None, dry_run: bool, json_target: 
         result = run(load_workspace(Path.cwd()), release, report=report_path, dry_run=dry_run, progress=progress)
     if json_target:
         write_json(json_target, _as_json(result, dry_run=dry_run))
-    _tell(result, dry_run=dry_run, out=console(stderr=json_target == "-"))
+    again = f"modelctl publish {release}" + (f" --report {report_path}" if report_path else "")
+    _tell(result, again=again if dry_run else None, out=console(stderr=json_target == "-"))
 
 
-def _tell(result: Published, *, dry_run: bool, out: Console) -> None:
+def _tell(result: Published, *, again: str | None, out: Console) -> None:
+    """`again`: the command that does what a dry run only tried."""
     from rich.filesize import decimal
 
+    dry_run = again is not None
     words = {"send": "sent", "copy": "copied on the server", "keep": "there already"}
     if dry_run:
         words |= {"send": "to send", "copy": "to copy on the server"}
@@ -80,7 +83,7 @@ def _tell(result: Published, *, dry_run: bool, out: Console) -> None:
         out.print("\nnext: git push --follow-tags", style="bold")
         out.print(f"      modelctl rollout {result.release} --env ENVIRONMENT", style="bold")
     else:
-        out.print(f"\nnext: modelctl publish {result.release}", style="bold")
+        out.print(f"\nnext: {again}", style="bold", soft_wrap=True)
 
 
 def _as_json(result: Published, *, dry_run: bool) -> str:

@@ -36,7 +36,7 @@ def show(release: str, everything: bool, as_json: bool) -> None:
     modelctl show qwen3-4b@1.2.0
     modelctl show qwen3-4b@stable:prod --json
     """
-    from modelctl.cli.listing import list_releases, roles_of
+    from modelctl.cli.listing import list_releases, require_known, roles_of
     from modelctl.registry.dossier import gather
     from modelctl.registry.references import parse_reference
     from modelctl.registry.trust import signers_of
@@ -45,6 +45,7 @@ def show(release: str, everything: bool, as_json: bool) -> None:
     from modelctl.settings import load_workspace
 
     if "@" not in release and not release.startswith("sha256:"):
+        require_known(load_workspace(Path.cwd()).root, release)
         click.get_current_context().invoke(list_releases, name=release, environment=None, as_json=as_json)
         return
     workspace = load_workspace(Path.cwd())

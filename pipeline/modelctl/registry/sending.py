@@ -28,7 +28,10 @@ PART_BYTES = 8 << 20
 MAX_PARTS = 9000
 """S3 allows 10,000; the parts of larger files are larger."""
 PARTS_AT_ONCE = 6
-FILES_AT_ONCE = 4
+LARGE_FILES_AT_ONCE = 2
+"""Enough to fill the parts; some servers hold in memory what is not put together yet."""
+SMALL_FILES_AT_ONCE = 6
+"""Of those that are one part: each waits for an answer most of its time."""
 PART_SILENCE_S = 60.0
 """Longest silence of the server about one part, and so until Ctrl-C is heeded."""
 PATIENCE_S = (1.0, 2.0, 4.0, 8.0)
@@ -53,9 +56,13 @@ def send_files(store: ObjectStore, files: Sequence[Sending], advance: Callable[[
     """
     largest = max((min(item.entry.size_bytes, _part_bytes(item.entry)) for item in files), default=0)
     sender = _Sender(store, advance, buffer_bytes=largest)
-    readers = ThreadPoolExecutor(FILES_AT_ONCE, thread_name_prefix="send")
+    large = ThreadPoolExecutor(LARGE_FILES_AT_ONCE, thread_name_prefix="send")
+    small = ThreadPoolExecutor(SMALL_FILES_AT_ONCE, thread_name_prefix="send")
     try:
-        jobs = [readers.submit(sender.send, item) for item in sorted(files, key=lambda f: -f.entry.size_bytes)]
+        jobs = [
+            (large if item.entry.size_bytes > PART_BYTES else small).submit(sender.send, item)
+            for item in sorted(files, key=lambda f: -f.entry.size_bytes)
+        ]
         for job in wait(jobs, return_when=FIRST_EXCEPTION).done:
             job.result()
         return sender.etags
@@ -63,7 +70,8 @@ def send_files(store: ObjectStore, files: Sequence[Sending], advance: Callable[[
         sender.stop.set()
         raise
     finally:
-        readers.shutdown(cancel_futures=True)
+        for readers in (large, small):
+            readers.shutdown(cancel_futures=True)
         sender.pool.shutdown()
 
 
@@ -111,7 +119,7 @@ class _Sender:
         buffer = self._free_buffer(set())
         try:
             with _parts_of(item) as parts:
-                data = bytes(parts.read(buffer))
+                data = parts.read(buffer)
             self.etags[item.key] = self._patiently(
                 lambda: self.store.put_whole(item.key, data, sha256=item.entry.sha256)
             )

@@ -92,12 +92,19 @@ def trusted(
         )
     manifest = Manifest.from_json(content, name=name, version=version)
     served = manifest.served
-    wanted = (("the record in git", record.served.tree_digest if record else None), ("--digest", digest))
-    for whose, other in wanted:
-        if other is not None and other != served.tree_digest:
-            raise RefusedError(
-                f"the bucket's manifest of {release_id} names {served.tree_digest}, {whose} {other}", remedy=_TAMPERED
-            )
+    recorded = record.served.tree_digest if record else None
+    if recorded not in (None, served.tree_digest):
+        raise RefusedError(
+            f"the bucket's manifest of {release_id} names {served.tree_digest}, the record in git {recorded}",
+            remedy=_TAMPERED,
+        )
+    if digest not in (None, served.tree_digest):
+        agreed = "the record in git and the bucket's manifest say" if recorded else "the bucket's manifest says"
+        raise RefusedError(
+            f"{agreed} that {release_id} is {served.tree_digest}, and --digest is {digest}",
+            remedy="find out whose digest that is"
+            + (f": modelctl show {release_id}" if recorded else ", or who wrote to the bucket past modelctl"),
+        )
     signed = None
     if signers is not None:
         text, origin = _attestation(store, name, version, root=root, record=record)
