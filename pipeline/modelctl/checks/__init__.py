@@ -16,7 +16,7 @@ LOADING_GATE = ("integrity", "malware", "code")
 """A model with findings of these is not loaded: the other checks then say that they were not run."""
 
 RELEASE_CHECKS = ("quantization", "long-context", "concurrency")
-"""Those that judge a release as a whole (`Check.scope`); the others judge each of its trees. Known without loading them."""
+"""Those that judge a release as a whole (`Check.scope`), the others each of its trees. Known without loading them."""
 
 
 def load_check(check_id: str) -> Check[Any]:
