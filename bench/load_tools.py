@@ -23,6 +23,11 @@ _VLLM = "import sys; from vllm.entrypoints.cli.main import main; sys.argv = ['vl
 _COMMIT = "0" * 39 + "1"
 
 
+def ready() -> bool:
+    """Whether the engine's environment and the small model are there."""
+    return ENGINE.exists() and (MODEL / "config.json").exists()
+
+
 def drive_ours(
     url: str,
     *,

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -22,7 +22,9 @@ import deep_scan
 import detection
 import files
 import listing
-import load
+import load_agreement
+import load_client
+import load_tools
 import numbers_pass
 import peers
 import publishing
@@ -37,6 +39,18 @@ from comparison import Row, table
 
 ROOT = Path(__file__).resolve().parent.parent
 Part = Callable[[], list[Row]]
+GROUPS = {"load": ("load-client", "load-peers", "load-lag", "load-agreement", "load-agreement-peers")}
+"""Names that stand for several parts; each part takes some minutes at most."""
+
+
+def choose(found: Sequence[str], *, only: Sequence[str] | None, without: Sequence[str]) -> list[str]:
+    """The parts that were asked for, in the order of `only`; a group's name stands for its parts."""
+    unknown = {*(only or []), *without} - {*found, *GROUPS}
+    if unknown:
+        raise SystemExit(f"bench: no part {', '.join(sorted(unknown))}; there are {', '.join([*found, *GROUPS])}")
+    left_out = {part for name in without for part in GROUPS.get(name, (name,))}
+    asked = [part for name in only or found for part in GROUPS.get(name, (name,))]
+    return [part for part in dict.fromkeys(asked) if part not in left_out]
 
 
 def parts(options: argparse.Namespace, folder: Path) -> Mapping[str, Part]:
@@ -52,7 +66,11 @@ def parts(options: argparse.Namespace, folder: Path) -> Mapping[str, Part]:
         "tokenizer": lambda: tokenizer.rows(folder, rounds=max(1, rounds // 2)),
         "quantization": lambda: quantization.rows(folder),
         "detection": lambda: detection.rows(folder),
-        "load": lambda: load.rows(folder),
+        "load-client": lambda: load_client.beside_vllm(folder),
+        "load-peers": lambda: load_client.beside_peers(folder),
+        "load-lag": load_client.lag,
+        "load-agreement": lambda: load_agreement.beside_vllm(folder),
+        "load-agreement-peers": lambda: load_agreement.beside_aiperf(folder),
         "listing": lambda: listing.rows(folder, rounds=rounds),
         "reports": lambda: reports.rows(folder, rounds=rounds),
         "audit": lambda: audit.rows(folder, rounds=max(1, rounds // 2)),
@@ -86,17 +104,14 @@ def main() -> int:
     rows: list[Row] = []
     try:
         found = parts(options, folder)
-        unknown = {*(options.only or []), *options.without} - found.keys()
-        if unknown:
-            raise SystemExit(f"bench: no part {', '.join(sorted(unknown))}; there are {', '.join(found)}")
-        chosen = [name for name in options.only or found if name not in options.without]
+        chosen = choose(list(found), only=options.only, without=options.without)
         if "peers" in chosen and not peers.ready():
             peers.install()
         if "quantization" in chosen and not quantization.ready():
             raise SystemExit("bench: quantization needs make setup; --without quantization leaves it out")
         if {"publish", "pull"} & set(chosen) and not publishing.ready():
             publishing.install()
-        if "load" in chosen and not load.ready():
+        if any(name in GROUPS["load"] for name in chosen) and not load_tools.ready():
             raise SystemExit("bench: load needs the CPU engine of make setup; --without load leaves it out")
         if {"detection", "deep-scan"} & set(chosen) and not scanners.ready():
             scanners.install()

@@ -33,6 +33,18 @@ def test_every_figure_has_a_row_and_what_moves_it(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [report]
 
 
+def test_a_groups_name_stands_for_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    from measure import GROUPS, choose
+
+    found = ["start", *GROUPS["load"], "pull"]
+    assert choose(found, only=None, without=["load"]) == ["start", "pull"]
+    assert choose(found, only=["pull", "load", "load-lag"], without=["load-peers"]) == [
+        "pull",
+        *(part for part in GROUPS["load"] if part != "load-peers"),
+    ]
+
+
 def test_a_part_that_does_not_exist_is_named(tmp_path: Path) -> None:
     done = bench(tmp_path, "--only", "hashes")
     assert done.returncode == 1
