@@ -203,9 +203,11 @@ def resolve_source(
     """Bring a source to this disk and hash it. Relative paths start at `base`; downloads are kept in `store`.
 
     `scan` makes a folder a tree. `s3` opens the object store when one is named. `upstream` is `ORG/NAME@REVISION` of
-    the official repository that a text's files must equal. Raises `InputError` for a text that names nothing or a folder
-    that holds no model, `CannotDecideError` when the Hub or a program that is needed can't be asked, `StoreError`,
-    `RefusedError` when downloaded bytes are not the listed or pinned ones.
+    the official repository that a text's files must equal.
+
+    Raises `InputError` for a text that names nothing or a folder that holds no model, `CannotDecideError` when the Hub
+    or a program that is needed can't be asked, `StoreError`, `RefusedError` when downloaded bytes are not the listed or
+    pinned ones.
     """
     if isinstance(source, str):
         named = _parse_upstream(upstream) if upstream is not None else None
