@@ -1,7 +1,7 @@
 """`modelctl publish` beside `aws s3 cp --recursive` and `rclone copy`: the same shards to the same server.
 
 The server is rclone's own, on this machine, and every run gets a bucket of its own. Ours is the whole command on an
-admitted release: the shards are hashed before and while they are sent, then manifest, record, commit and tag are
+admitted release: the shards are hashed while they are sent, then manifest, record, commit and tag are
 written. The other two send. The AWS client lives in an environment of its own under `.cache/bench-aws`.
 """
 
