@@ -129,7 +129,7 @@ def keys_of(kind: type) -> Mapping[str, str]:
     """The fields of a document or dataclass, each with its key in JSON."""
     if issubclass(kind, Document):
         return {field: info.alias or field for field, info in kind.model_fields.items()}
-    return {field.name: field.name for field in dataclasses.fields(kind)}
+    return {field.name: field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else {}
 
 
 def classes(kind: type) -> dict[str, type]:
@@ -138,12 +138,11 @@ def classes(kind: type) -> dict[str, type]:
     waiting: list[object] = [kind]
     while waiting:
         item = waiting.pop()
-        known = isinstance(item, type) and (issubclass(item, Document) or dataclasses.is_dataclass(item))
-        if known and item.__name__ not in found:
+        if not isinstance(item, type) or not (issubclass(item, Document) or dataclasses.is_dataclass(item)):
+            waiting += getattr(item, "__args__", ())
+        elif item.__name__ not in found:
             found[item.__name__] = item
             waiting += typing.get_type_hints(item, include_extras=True).values()
-        else:
-            waiting += getattr(item, "__args__", ())
     return found
 
 
