@@ -85,5 +85,6 @@ def test_a_pod_with_another_digest_gets_nothing(endpoint: str, tmp_path: Path) -
     forged = ["sha256:" + "0" * 64 if word == result.tree_digest else word for word in command]
     done = modelctl(*forged[1:], cwd=pod, env=variables)
     assert done.returncode == 1
-    assert "--digest sha256:0000" in done.stderr
+    assert f"the bucket's manifest says that {proposal.id} is {result.tree_digest}" in done.stderr
+    assert "sha256:0000" in done.stderr
     assert not (pod / "tiny").exists()

@@ -8,6 +8,7 @@ published version are refused.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -60,6 +61,8 @@ from modelctl.registry.store import ObjectStore, StoredObject
 from modelctl.registry.upload import Step, carry_out, end_uploads, look_again, plan_upload, sweep
 from modelctl.registry.versions import tag_name
 from modelctl.settings import Workspace
+
+_PLAIN_MD5 = re.compile(r"[0-9a-f]{32}")
 
 __all__ = ["Published", "publish", "tag_name"]
 
@@ -177,9 +180,13 @@ def _read_unread(tree: Tree, steps: Sequence[Step], progress: Progress, *, all_o
 
 
 def _etags(steps: Sequence[Step], can: Capabilities | None) -> Mapping[str, str] | None:
-    """The ETags by path, where a listing would cost the server reading every object, and each answered with its own."""
+    """The ETags by path, where a listing would cost the server reading every object, and all are what it would list.
+
+    Such a server answers an upload in parts with the ETag of the parts and lists the md5 of the whole.
+    """
     known = {step.entry.path: step.etag for step in steps}
-    return known if can is not None and not can.keeps_etags and all(known.values()) else None
+    plain = all(_PLAIN_MD5.fullmatch(tag) for tag in known.values())
+    return known if can is not None and not can.keeps_etags and plain else None
 
 
 def _signers(workspace: Workspace) -> tuple[Signer, Signer | None]:
