@@ -15,7 +15,7 @@ from modelctl.audit.verify import verify
 from modelctl.cli.attested import attestation_lines, attestation_plain
 from modelctl.errors import InputError
 from modelctl.registry.claims import Claim, claims_in_bucket, claims_in_git
-from modelctl.registry.manifest import bom_key, papers, signature_key
+from modelctl.registry.manifest import bom_key, paper_keys, signature_key
 from modelctl.registry.records import load_record
 from modelctl.registry.store import ObjectStore
 from modelctl.registry.trust import signers_of
@@ -162,7 +162,7 @@ class TestKept:
     ) -> None:
         evidence = load_record(proposal.root, "tiny", "1.0.0").evidence
         assert set(FILES) < set(evidence.files)
-        for name, key in zip(("attestation.dsse.json", *FILES), papers("tiny", "1.0.0"), strict=True):
+        for name, key in zip(("attestation.dsse.json", *FILES), paper_keys("tiny", "1.0.0"), strict=True):
             content = (proposal.folder / name).read_bytes()
             assert hashlib.sha256(content).hexdigest() == evidence.files[name]
             assert store.read(key) == content
@@ -184,7 +184,7 @@ class TestKept:
         assert states(claims(proposal, store))[f"{what} in the bucket"] == "contradicts"
 
     def test_what_the_bucket_lost_comes_back_from_git(self, proposal: Proposal, store: ObjectStore) -> None:
-        before = {key: store.read(key) for key in papers("tiny", "1.0.0")}
+        before = {key: store.read(key) for key in paper_keys("tiny", "1.0.0")}
         for key in before:
             store.remove(key)
         proposal.publish(store)

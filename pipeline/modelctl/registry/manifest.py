@@ -134,7 +134,7 @@ def bom_key(name: str, version: str) -> str:
     return f"{BOMS}{name}/{version}.cdx.json"
 
 
-def papers(name: str, version: str) -> tuple[str, ...]:
+def paper_keys(name: str, version: str) -> tuple[str, ...]:
     """The keys of everything that the bucket may keep of a release beside its files and its manifest."""
     return (attestation_key(name, version), signature_key(name, version), bom_key(name, version))
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from modelctl.admission.attestation import sign
 from modelctl.admission.dsse import Signer
 from modelctl.admission.model_signature import sign_model
 from modelctl.admission.names import SIGNERS_FILE, SIGNERS_FOLDER
-from modelctl.admission.policy import LoadedPolicy, Retention
+from modelctl.admission.policy import LoadedPolicy
 from modelctl.admission.policy_files import FolderFiles
 from modelctl.admission.report import Report
 from modelctl.admission.signers import repository_signers
@@ -33,7 +32,7 @@ from modelctl.registry.bom import bill_of_materials
 from modelctl.registry.capabilities import Capabilities, probe
 from modelctl.registry.card import Card, extract_card
 from modelctl.registry.checkpoint import write_checkpoint
-from modelctl.registry.contents import REQUESTS_AT_ONCE, remember_contents
+from modelctl.registry.contents import remember_contents
 from modelctl.registry.dvc import dvc_files, ensure_remote, pointer_text
 from modelctl.registry.eligibility import read_report, refuse_unless_admitted
 from modelctl.registry.listed import refuse_other_bytes
@@ -44,10 +43,8 @@ from modelctl.registry.manifest import (
     bom_key,
     manifest_key,
     object_prefix,
+    paper_keys,
     signature_key,
-)
-from modelctl.registry.manifest import (
-    papers as paper_keys,
 )
 from modelctl.registry.recording import (
     Papers,
@@ -56,6 +53,7 @@ from modelctl.registry.recording import (
     published_already,
     write_record,
 )
+from modelctl.registry.retaining import retain
 from modelctl.registry.retired import refuse_retired
 from modelctl.registry.store import ObjectStore, StoredObject
 from modelctl.registry.upload import Step, carry_out, end_uploads, look_again, plan_upload, sweep
@@ -63,8 +61,6 @@ from modelctl.registry.versions import tag_name
 from modelctl.settings import Workspace
 
 _PLAIN_MD5 = re.compile(r"[0-9a-f]{32}")
-
-__all__ = ["Published", "publish", "tag_name"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +153,7 @@ def publish(
         _before_the_manifest(store, tree, name, version, can, progress)
         manifest = _write_manifest(store, name, version, served)
         withdraw(store, name, version)
-    until = _retain(store, manifest, retention, can, kept, progress) if retention and can else None
+    until = retain(store, manifest, retention, can, kept, progress) if retention and can else None
     remember_contents(store, tree.files, object_prefix(name, version))
     written: tuple[Path, ...] = ()
     if existing is None:
@@ -286,30 +282,3 @@ def _before_the_manifest(
         progress.note(
             f"{store.place} does not enforce If-None-Match: two publications at the same instant are not kept apart"
         )
-
-
-def _retain(
-    store: ObjectStore,
-    manifest: Manifest,
-    retention: Retention,
-    can: Capabilities,
-    kept: Sequence[str],
-    progress: Progress,
-) -> datetime.datetime | None:
-    """Have the server keep the release as it is, with the objects `kept` beside it; the same date at every run, counted
-    from the publication."""
-    if not can.object_lock:
-        progress.note(
-            f"{store.place} has no object lock: nothing there keeps the release for the {retention.days} days that the "
-            "policy asks for, but the rights of those who may write"
-        )
-        return None
-    published = datetime.datetime.strptime(manifest.published_at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.UTC)
-    until = published + datetime.timedelta(days=retention.days)
-    name, version = manifest.release.name, manifest.release.version
-    keys = [object_prefix(name, version) + item.path for item in manifest.served.files]
-    keys += [*kept, manifest_key(name, version)]
-    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-        for _ in pool.map(lambda key: store.retain(key, retention.mode, until), keys):
-            pass
-    return until

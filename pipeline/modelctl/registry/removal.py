@@ -16,7 +16,7 @@ from modelctl.model.release import NAME_PATTERN, VERSION_PATTERN
 from modelctl.progress import Progress
 from modelctl.registry.announced import withdraw
 from modelctl.registry.contents import CONTENTS
-from modelctl.registry.manifest import MANIFESTS, manifest_key, object_prefix, papers
+from modelctl.registry.manifest import MANIFESTS, manifest_key, object_prefix, paper_keys
 from modelctl.registry.store import ObjectStore
 
 WORKERS = 8
@@ -95,7 +95,7 @@ def remove(
         for item in items:
             task.describe(item.id)
             store.remove(manifest_key(item.name, item.version))
-            for key in papers(item.name, item.version):
+            for key in paper_keys(item.name, item.version):
                 store.remove(key)
             withdraw(store, item.name, item.version)
             with ThreadPoolExecutor(WORKERS) as pool:
