@@ -38,8 +38,10 @@ def dvc(root: Path, home: Path, *arguments: str) -> str:
 
 @pytest.mark.services
 @pytest.mark.slow
-@pytest.mark.parametrize("server", ["store", "strict_store"])
-def test_a_fresh_clone_brings_the_very_bytes(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(("server", "keeps_etags"), [("store", False), ("strict_store", True)])
+def test_a_fresh_clone_brings_the_very_bytes(
+    server: str, keeps_etags: bool, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     store: ObjectStore = request.getfixturevalue(server)
     files = {
         "README.md": b"---\nlicense: mit\n---\n# Tiny\n", "config.json": b"{}\n", "extra/é 1.txt": b"",
@@ -59,7 +61,10 @@ def test_a_fresh_clone_brings_the_very_bytes(server: str, tmp_path: Path, reques
     dvc(clone, tmp_path, "import-url", "--no-download", "remote://minio/tiny/1.0.0", "theirs")
     theirs = parse_yaml((clone / "theirs.dvc").read_text(), origin="it")
     ours = parse_yaml(pointer.read_text(), origin="it")
+    if not keeps_etags:  # such a server reads every byte to list a file that came in parts, and DVC needs no md5 of it
+        del theirs["deps"][0]["md5"]
     assert ours["deps"] == theirs["deps"]
+    assert "changed deps" not in dvc(clone, tmp_path, "status", str(pointer.relative_to(clone)))
 
     verify(read_pointer(pointer), weights)
     (weights / "config.json").unlink()

@@ -109,7 +109,7 @@ def test_a_server_that_does_not_copy_is_told_apart_from_a_lost_file(
     stage(any_store, served)
     found = read_staged(any_store, served.digest, tmp_path / "small")
     assert found is not None
-    monkeypatch.setattr(upload, "_copied", lambda *_: None)
+    monkeypatch.setattr(upload, "_copied", lambda *_: False)
     with pytest.raises(StoreError, match=r"model.safetensors is staged in .*, which did not copy it"):
         proposal.publish(any_store, tree=found.tree, staged=found.sources)
     assert any_store.sizes("tiny/") == {}

@@ -39,8 +39,9 @@ class Pointer:
     """The pointer file."""
     output: str
     """What it points at: the name of a file or folder beside it."""
-    md5: str
-    """32 hex digits, of a file's bytes or with `.dir` of a folder's list; see `by_tags`."""
+    md5: str | None
+    """32 hex digits, of a file's bytes or with `.dir` of a folder's list; see `by_tags`. None only where `tree_digest`
+    decides: modelctl leaves it out where a server would read every byte to list an ETag."""
     by_tags: bool
     """The md5 is of a server's ETags: it holds only where these are md5s themselves."""
     size_bytes: int | None
@@ -51,7 +52,7 @@ class Pointer:
     @property
     def is_folder(self) -> bool:
         """Whether it points at a folder."""
-        return self.md5.endswith(".dir")
+        return self.md5 is None or self.md5.endswith(".dir")
 
 
 def read_pointer(path: Path) -> Pointer:
@@ -81,13 +82,13 @@ def read_pointer(path: Path) -> Pointer:
     by_tags = pinned is None
     if by_tags:
         pinned = imported.get("md5", imported.get("etag"))
-    if not isinstance(pinned, str) or not (by_tags or _MD5.fullmatch(pinned)):
+    digest = _digest(values, path)
+    left_out = pinned is None and digest is not None
+    if not left_out and not (isinstance(pinned, str) and (by_tags or _MD5.fullmatch(pinned))):
         raise InputError(f"{path}: found {pinned!a:.80} where an md5 is wanted", remedy=_ADD_ANEW)
     size = output.get("size", imported.get("size"))
     size_bytes = size if isinstance(size, int) and not isinstance(size, bool) and size >= 0 else None
-    return Pointer(
-        path=path, output=name, md5=pinned, by_tags=by_tags, size_bytes=size_bytes, tree_digest=_digest(values, path)
-    )
+    return Pointer(path=path, output=name, md5=pinned, by_tags=by_tags, size_bytes=size_bytes, tree_digest=digest)
 
 
 def _digest(values: Mapping[str, Any], path: Path) -> str | None:

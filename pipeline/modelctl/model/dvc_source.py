@@ -47,8 +47,9 @@ def dvc_program() -> Path | None:
 
 def describe_pointer(pointer: Pointer, shown: str) -> str:
     """For reports: the pointer, what it pins, and at which git commit it stands."""
-    pins = "ETags" if pointer.by_tags else "md5"
-    return f"DVC pointer {shown} ({pins} {pointer.md5}; {_commit(pointer.path)})"
+    kind = "ETags" if pointer.by_tags else "md5"
+    pins = f"tree {pointer.tree_digest}" if pointer.md5 is None else f"{kind} {pointer.md5}"
+    return f"DVC pointer {shown} ({pins}; {_commit(pointer.path)})"
 
 
 def _commit(path: Path) -> str:

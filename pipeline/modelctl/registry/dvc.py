@@ -3,13 +3,16 @@
 It is what `dvc import-url --no-download remote://NAME/<name>/<version>` would write: the md5 of the listed ETags, which
 tells DVC whether the prefix has changed. DVC does not hash what such an import brings. So the file also names the tree
 digest, by which modelctl verifies it (`modelctl admit weights.dvc`, `modelctl verify`).
+
+A server that keeps no ETag of an upload in parts reads every byte anew to list one. There that md5 is left out: DVC
+asks for it in none of pull, fetch and status, since the import is frozen.
 """
 
 from __future__ import annotations
 
 import configparser
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from modelctl.documents import read_text, write_yaml
@@ -25,17 +28,18 @@ REMOTE = "minio"
 _REMOTE_SECTION = re.compile(r"""'?remote "([^"]+)"'?""")
 
 
-def pointer_text(
-    store: ObjectStore, served: Served, *, release_id: str, remote: str, etags: Mapping[str, str] | None = None
-) -> str:
-    """The text of the pointer, from the objects' ETags by path, or else from a listing of what the bucket holds now.
+def pointer_text(store: ObjectStore, served: Served, *, release_id: str, remote: str, lists_etags: bool = True) -> str:
+    """The text of the pointer, from a listing of what the bucket holds now, or without the md5 of one.
 
     Raises `StoreError`.
     """
     prefix = served.uri.removeprefix(f"s3://{store.bucket}/") + "/"
-    tags = etags or {item.key.removeprefix(prefix): item.etag for item in store.server.listing(store.bucket, prefix)}
+    listed: dict[str, str] = {}
+    if lists_etags:
+        tags = {item.key.removeprefix(prefix): item.etag for item in store.server.listing(store.bucket, prefix)}
+        listed = {"md5": folder_md5({file.path: tags.get(file.path, "") for file in served.files}, tags=True)}
     source = {
-        "md5": folder_md5({file.path: tags.get(file.path, "") for file in served.files}, tags=True),
+        **listed,
         "size": served.size_bytes,
         "nfiles": len(served.files),
         "hash": "md5",

@@ -76,14 +76,13 @@ class MultipartUpload:
             etag, _ = self.server.minio._upload_part_copy(self.bucket, self.key, self.upload_id, number, headers)
         return str(etag)
 
-    def complete(self, etags: Mapping[int, str]) -> str:
-        """Put the object together of these parts; returns its ETag, "" when the server says none."""
+    def complete(self, etags: Mapping[int, str]) -> None:
+        """Put the object together of these parts."""
         from minio.datatypes import Part
 
         parts = [Part(number, etag) for number, etag in sorted(etags.items())]
         with translated(f"put {self.key} together", self.server.place(self.bucket)):
-            made = self.server.minio._complete_multipart_upload(self.bucket, self.key, self.upload_id, parts)
-        return made.etag or ""
+            self.server.minio._complete_multipart_upload(self.bucket, self.key, self.upload_id, parts)
 
     def abort(self) -> None:
         """Give up; the server forgets the parts."""

@@ -8,7 +8,6 @@ published version are refused.
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,8 +58,6 @@ from modelctl.registry.store import ObjectStore, StoredObject
 from modelctl.registry.upload import Step, carry_out, end_uploads, look_again, plan_upload, sweep
 from modelctl.registry.versions import tag_name
 from modelctl.settings import Workspace
-
-_PLAIN_MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +157,9 @@ def publish(
         remote, written = ensure_remote(git.root, store)
         if card.problem:
             progress.note(f"the model card is recorded as unreadable: {card.problem}")
-        pointer = pointer_text(store, served, release_id=release_id, remote=remote, etags=_etags(steps, can))
+        pointer = pointer_text(
+            store, served, release_id=release_id, remote=remote, lists_etags=can is None or can.keeps_etags
+        )
         write_checkpoint(workspace.root, release_id, served.tree_digest, signer)
         write_record(folder, manifest, report, report_text=report_text, papers=papers, card=card, pointer=pointer)
     beside = [path for path in dvc_files(git.root) if path in written or not git.tracks(path)]
@@ -173,16 +172,6 @@ def _read_unread(tree: Tree, steps: Sequence[Step], progress: Progress, *, all_o
     """Hash what has not been hashed and will not be as it is sent. Raises `RefusedError` for other bytes."""
     if not tree.hashed:
         refuse_other_bytes(tree, [s.entry for s in steps if all_of_them or s.action != "send"], progress)
-
-
-def _etags(steps: Sequence[Step], can: Capabilities | None) -> Mapping[str, str] | None:
-    """The ETags by path, where a listing would cost the server reading every object, and all are what it would list.
-
-    Such a server answers an upload in parts with the ETag of the parts and lists the md5 of the whole.
-    """
-    known = {step.entry.path: step.etag for step in steps}
-    plain = all(_PLAIN_MD5.fullmatch(tag) for tag in known.values())
-    return known if can is not None and not can.keeps_etags and plain else None
 
 
 def _signers(workspace: Workspace) -> tuple[Signer, Signer | None]:

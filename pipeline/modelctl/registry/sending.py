@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -48,11 +48,10 @@ class Sending:
     entry: FileEntry
 
 
-def send_files(store: ObjectStore, files: Sequence[Sending], advance: Callable[[float], None]) -> Mapping[str, str]:
+def send_files(store: ObjectStore, files: Sequence[Sending], advance: Callable[[float], None]) -> None:
     """Send every file, the largest first. `advance` is told of bytes, those that need not be sent again too.
 
-    Returns the ETags that the server answered with, by key; "" where it said none, or the answer was lost. Raises
-    `RefusedError` when a file is not what its entry says (its object then does not exist), `StoreError`.
+    Raises `RefusedError` when a file is not what its entry says (its object then does not exist), `StoreError`.
     """
     largest = max((min(item.entry.size_bytes, _part_bytes(item.entry)) for item in files), default=0)
     sender = _Sender(store, advance, buffer_bytes=largest)
@@ -65,7 +64,6 @@ def send_files(store: ObjectStore, files: Sequence[Sending], advance: Callable[[
         ]
         for job in wait(jobs, return_when=FIRST_EXCEPTION).done:
             job.result()
-        return sender.etags
     except BaseException:
         sender.stop.set()
         raise
@@ -96,7 +94,6 @@ class _Sender:
         self._buffers: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
         for _ in range(PARTS_AT_ONCE):  # reused: memory that is freed and asked for again in threads piles up
             self._buffers.put(bytearray(buffer_bytes))
-        self.etags: dict[str, str] = {}
         self._advance = advance
         self._lock = threading.Lock()
 
@@ -120,9 +117,7 @@ class _Sender:
         try:
             with _parts_of(item) as parts:
                 data = parts.read(buffer)
-            self.etags[item.key] = self._patiently(
-                lambda: self.store.put_whole(item.key, data, sha256=item.entry.sha256)
-            )
+            self._patiently(lambda: self.store.put_whole(item.key, data, sha256=item.entry.sha256))
             self.advance(len(data))
         finally:
             self._buffers.put(buffer)
@@ -201,9 +196,8 @@ class _Sender:
     def _complete(self, upload: MultipartUpload, etags: dict[int, str], item: Sending) -> None:
         # the full patience with silence: putting a large object together takes some servers minutes
         slow = replace(upload, server=self.store.server)
-        self.etags[item.key] = ""
         try:
-            self.etags[item.key] = self._patiently(lambda: slow.complete(etags))
+            self._patiently(lambda: slow.complete(etags))
         except StoreUnavailableError:
             raise
         except StoreError as error:  # done by a try whose answer was lost, or by another publisher of the same bytes

@@ -143,14 +143,13 @@ class ObjectStore:
         except NoSuchBucketError:
             return {}
 
-    def put_whole(self, key: str, content: bytes | memoryview, *, sha256: str | None = None) -> str:
-        """Write a small object by one request, whatever is there; returns its ETag, "" when the server says none."""
+    def put_whole(self, key: str, content: bytes | memoryview, *, sha256: str | None = None) -> None:
+        """Write a small object by one request, whatever is there."""
         headers = {"Content-Type": "application/octet-stream"}
         if sha256 is not None:
             headers["X-Amz-Meta-Sha256"] = sha256
         with translated(f"send {key}", self.place):
-            written = self.server.minio._put_object(self.bucket, key, content, headers)
-        return written.etag or ""
+            self.server.minio._put_object(self.bucket, key, content, headers)
 
     def copy(self, source: StoredObject, key: str, sha256: str) -> None:
         """Copy an object on the server, in the state that was looked at; the copy gets `sha256` as its metadata.

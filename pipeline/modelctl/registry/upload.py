@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from modelctl.errors import RefusedError
@@ -36,8 +36,6 @@ class Step:
     entry: FileEntry
     action: Literal["send", "copy", "keep"]
     source: StoredObject | None = None
-    etag: str = ""
-    """The ETag of the object that is there; "" before it is, or where the server said none."""
 
 
 def plan_upload(
@@ -54,19 +52,19 @@ def plan_upload(
     prefix = object_prefix(name, version)
     sizes = store.sizes(prefix)
 
-    def kept(entry: FileEntry) -> StoredObject | None:
+    def kept(entry: FileEntry) -> bool:
         key = prefix + entry.path
-        return _found(store, key, entry, without_metadata=published) if sizes.get(key) == entry.size_bytes else None
+        return sizes.get(key) == entry.size_bytes and _is_there(store, key, entry, without_metadata=published)
 
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-        there = dict(zip((entry.path for entry in tree.files), pool.map(kept, tree.files), strict=True))
-    missing = [entry for entry in tree.files if there[entry.path] is None]
+        is_kept = dict(zip((entry.path for entry in tree.files), pool.map(kept, tree.files), strict=True))
+    missing = [entry for entry in tree.files if not is_kept[entry.path]]
     sources = dict(staged or {})
     sources |= find_contents(store, [entry for entry in missing if entry.sha256 not in sources])
     unknown = [entry for entry in missing if entry.size_bytes and entry.sha256 not in sources]
     if unknown:
         sources |= _in_other_versions(store, unknown, name=name, version=version)
-    return tuple(_step(entry, there=there[entry.path], source=sources.get(entry.sha256)) for entry in tree.files)
+    return tuple(_step(entry, kept=is_kept[entry.path], source=sources.get(entry.sha256)) for entry in tree.files)
 
 
 def carry_out(
@@ -84,11 +82,9 @@ def carry_out(
         with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
             made = pool.map(lambda step: _copied(store, step, prefix), copies)
             for step, copied in zip(copies, made, strict=True):
-                if copied is not None:
+                if copied:
                     task.advance(step.entry.size_bytes)
-                    done.append(replace(step, etag=copied.etag))
-                else:
-                    done.append(Step(entry=step.entry, action="send"))
+                done.append(step if copied else Step(entry=step.entry, action="send"))
         done += [step for step in work if step.action == "send"]
         _require_here(store, tree, done)
         files = [
@@ -97,8 +93,8 @@ def carry_out(
             if step.action == "send"
         ]
         task.describe(f"{len(files)} files" if len(files) != 1 else files[0].entry.path)
-        etags = send_files(store, files, task.advance)
-    by_path = {step.entry.path: replace(step, etag=etags.get(prefix + step.entry.path, step.etag)) for step in done}
+        send_files(store, files, task.advance)
+    by_path = {step.entry.path: step for step in done}
     return tuple(by_path.get(step.entry.path, step) for step in steps)
 
 
@@ -136,7 +132,7 @@ def look_again(store: ObjectStore, tree: Tree, *, name: str, version: str, progr
 
     def right(key: str) -> bool:
         sized = sizes.get(key) == wanted[key].size_bytes
-        return sized and _found(store, key, wanted[key], without_metadata=True) is not None
+        return sized and _is_there(store, key, wanted[key], without_metadata=True)
 
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         for key, is_right in zip(wanted, pool.map(right, wanted), strict=True):
@@ -158,35 +154,34 @@ def _require_here(store: ObjectStore, tree: Tree, steps: Sequence[Step]) -> None
             )
 
 
-def _step(entry: FileEntry, *, there: StoredObject | None, source: StoredObject | None) -> Step:
-    if there is not None:
-        return Step(entry=entry, action="keep", etag=there.etag)
+def _step(entry: FileEntry, *, kept: bool, source: StoredObject | None) -> Step:
+    if kept:
+        return Step(entry=entry, action="keep")
     return Step(entry=entry, action="copy" if source else "send", source=source)
 
 
-def _copied(store: ObjectStore, step: Step, prefix: str) -> StoredObject | None:
-    """Copy on the server; None when it would not, or the source is no longer what was looked at."""
+def _copied(store: ObjectStore, step: Step, prefix: str) -> bool:
+    """Copy on the server; False when it would not, or the source is no longer what was looked at."""
     if step.source is None:
-        return None
+        return False
     try:
         store.copy(step.source, prefix + step.entry.path, step.entry.sha256)
     except StoreUnavailableError:
         raise
     except StoreError:
-        return None
+        return False
     there = store.stat(prefix + step.entry.path)
     if there is None or there.size_bytes != step.entry.size_bytes:
-        return None
-    unchanged = store.stat(step.source.key) == step.source  # not every server heeds the condition that it is
-    return there if unchanged else None
+        return False
+    return store.stat(step.source.key) == step.source  # not every server heeds the condition that it is
 
 
-def _found(store: ObjectStore, key: str, entry: FileEntry, *, without_metadata: bool) -> StoredObject | None:
-    """The object of a file, when it is known to hold it."""
+def _is_there(store: ObjectStore, key: str, entry: FileEntry, *, without_metadata: bool) -> bool:
+    """Whether an object is known to hold a file."""
     found = store.stat(key)
     if found is None or found.size_bytes != entry.size_bytes:
-        return None
-    return found if found.sha256 == entry.sha256 or (found.sha256 is None and without_metadata) else None
+        return False
+    return found.sha256 == entry.sha256 or (found.sha256 is None and without_metadata)
 
 
 def _in_other_versions(
