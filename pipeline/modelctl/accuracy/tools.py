@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from modelctl.errors import CannotDecideError
@@ -19,6 +18,8 @@ MEASURING = ("lm_eval", "gptqmodel", "torch", "transformers")
 
 def versions(names: tuple[str, ...]) -> Mapping[str, str]:
     """Name and version of each library. Raises `CannotDecideError` that names the missing one and how to install it."""
+    from importlib.metadata import PackageNotFoundError, version
+
     found = {}
     for name in names:
         try:
