@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from comparison import Row
+from comparison import Row, one_core
 from load_tools import AIPERF, GUIDELLM, drive_aiperf, drive_guidellm, drive_ours, drive_vllm
 
 STREAMS = 1000
@@ -42,7 +42,7 @@ def beside_peers(folder: Path) -> list[Row]:
 
 def lag() -> list[Row]:
     """How late the event loop was (p99) with as many processes as it starts by itself."""
-    with _server() as url, _client_core():
+    with _server() as url, one_core():
         seen = _ours(url, LONG)
     return [
         Row(
@@ -82,7 +82,7 @@ def _slope(tool: Tool, url: str) -> float:
 def _cost(tool: Tool, url: str, requests: int) -> tuple[int, float]:
     """Tokens that the server sent and processor seconds that the tool and its children took."""
     before, tokens = resource.getrusage(resource.RUSAGE_CHILDREN), _sent(url)
-    with _client_core():
+    with one_core():
         tool(url, requests)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return _sent(url) - tokens, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -111,17 +111,6 @@ def _aiperf(folder: Path) -> Tool:
 def _sent(url: str) -> int:
     with urllib.request.urlopen(f"{url}/seen", timeout=60) as answer:  # noqa: S310 # nosec B310
         return int(json.load(answer)["generated"])
-
-
-@contextmanager
-def _client_core() -> Iterator[None]:
-    """What is started meanwhile has the last core."""
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(cores)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, cores)
 
 
 @contextmanager

@@ -9,13 +9,9 @@ import pytest
 
 from modelctl.checks import concurrency, long_context
 from modelctl.checks.long_context import LongContextLimits
-from modelctl.isolation import Sandbox
 from modelctl.model.release import Serving
-from modelctl.model.tree import scan_tree
-from modelctl.progress import SILENT
 from modelctl.serving.endpoint import Endpoint
-from modelctl.serving.engine import start_engine
-from tests.serving.test_real_engine import LOAD, SETTINGS
+from tests.serving.test_real_engine import LOAD, float32_engine
 from tests.support.models import tiny_bert
 from tests.support.stress import measured, observe, reasons, rules
 
@@ -31,11 +27,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def engine(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    settings = SETTINGS.model_copy(update={"args": ("--enforce-eager", "--dtype", "float32")})
-    folder = tmp_path_factory.mktemp("engine")
-    with start_engine(
-        scan_tree(model), SERVING, settings, sandbox=Sandbox(), folder=folder, progress=SILENT
-    ) as endpoint:
+    with float32_engine(model, SERVING, tmp_path_factory.mktemp("engine")) as endpoint:
         yield endpoint
 
 

@@ -11,6 +11,7 @@ import dataclasses
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -59,6 +60,16 @@ LOAD = ConcurrencyLimits(
     code_requests=0,
     sweep_streams=(),
 )
+
+
+@contextmanager
+def float32_engine(model: Path, serving: Serving, folder: Path) -> Iterator[Endpoint]:
+    """The engine on a tiny model that is no text generator, in the numbers that every processor multiplies."""
+    settings = SETTINGS.model_copy(update={"args": ("--enforce-eager", "--dtype", "float32")})
+    with start_engine(
+        scan_tree(model), serving, settings, sandbox=Sandbox(), folder=folder, progress=SILENT
+    ) as endpoint:
+        yield endpoint
 
 
 @pytest.fixture(scope="module")

@@ -10,14 +10,10 @@ import pytest
 
 from modelctl.checks import concurrency, long_context
 from modelctl.checks.long_context import LongContextLimits
-from modelctl.isolation import Sandbox
 from modelctl.model.release import Serving
-from modelctl.model.tree import scan_tree
-from modelctl.progress import SILENT
 from modelctl.serving.client import EngineClient
 from modelctl.serving.endpoint import Endpoint
-from modelctl.serving.engine import start_engine
-from tests.serving.test_real_engine import LOAD, SETTINGS
+from tests.serving.test_real_engine import LOAD, float32_engine
 from tests.support.models import tiny_blip2
 from tests.support.stress import measured, observe, reasons, rules
 
@@ -33,11 +29,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def engine(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    settings = SETTINGS.model_copy(update={"args": ("--enforce-eager", "--dtype", "float32")})
-    folder = tmp_path_factory.mktemp("engine")
-    with start_engine(
-        scan_tree(model), SERVING, settings, sandbox=Sandbox(), folder=folder, progress=SILENT
-    ) as endpoint:
+    with float32_engine(model, SERVING, tmp_path_factory.mktemp("engine")) as endpoint:
         yield endpoint
 
 
@@ -60,7 +52,7 @@ def test_a_picture_is_seen_and_another_one_is_seen_otherwise(engine: Endpoint) -
 
 
 def test_it_is_served_by_text_up_to_its_maximum(engine: Endpoint, model: Path) -> None:
-    limits = LongContextLimits(fractions=(0.5,), prompts_per_length=1, answer_tokens=16, request_time_limit_s=300)
+    limits = LongContextLimits(fractions=(0.5,), prompts_per_length=2, answer_tokens=128, request_time_limit_s=300)
     seen = observe(long_context.CHECK, limits, engine, model=model, serving=SERVING)
     assert set(rules(seen)) <= {"long-context.degenerate"}  # random weights may babble
     assert reasons(seen) == ""

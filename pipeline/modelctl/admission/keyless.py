@@ -7,6 +7,7 @@ that is in git beside the file, else against the public one, which is fetched an
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 import tempfile
@@ -146,7 +147,7 @@ def certificate_key_id(envelope: Envelope) -> str | None:
 
     try:
         raw = _material(envelope)["certificate"]["rawBytes"]
-        key = as_public_key(load_der_x509_certificate(_decoded(raw)).public_key())
+        key = as_public_key(load_der_x509_certificate(base64.b64decode(raw, validate=True)).public_key())
     except (ValueError, KeyError, TypeError):
         return None
     return None if key is None else key_id(key)
@@ -199,9 +200,3 @@ def trusted_root(text: str) -> TrustedRoot:
 
 def _material(envelope: Envelope) -> Any:
     return json.loads(envelope.bundle or "{}")["verificationMaterial"]
-
-
-def _decoded(text: str) -> bytes:
-    import base64
-
-    return base64.b64decode(text, validate=True)

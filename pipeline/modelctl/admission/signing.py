@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from modelctl.admission.keys import KeySigner, is_ecdsa, key_kind, load_signing_key, new_key
+from modelctl.errors import InputError
 
 if TYPE_CHECKING:
     from modelctl.admission.dsse import Signer
     from modelctl.settings import Workspace
-
-from modelctl.errors import InputError
 
 
 def load_signer(workspace: Workspace) -> Signer:
