@@ -19,12 +19,8 @@ demo: ## the main job on a real model: admit, publish, roll out, audit
 	@$(SETUP) system core heavy engine model
 	@$(BIN)/python demo/run.py
 
-# One worker more than cores, since tests also wait; whole files, the long ones first, so that none is left over at the end.
-FILES_APART = --numprocesses=$$(( $$(nproc) + 1 )) --dist=loadfile --no-loadscope-reorder
-
 test: setup ## every test, with real services and then a real engine that has the machine to itself, and the coverage threshold
-	$(BIN)/python -m pytest --cov --cov-report= --cov-fail-under=0 $(FILES_APART) -m "not engine and not long"
-	$(BIN)/python -m pytest --cov --cov-report=term --cov-append -m "engine and not long"
+	$(BIN)/python scripts/run_tests.py
 
 test-long: setup ## MMLU's own rows on the real model, and the real gateway; some minutes
 	$(BIN)/python -m pytest -m long -o timeout=14400
