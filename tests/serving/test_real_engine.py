@@ -106,7 +106,7 @@ def test_it_gets_ready_and_says_who_it_is(engine: Endpoint) -> None:
 
 
 def test_long_context_passes_and_kv_use_is_what_was_computed(engine: Endpoint) -> None:
-    limits = LongContextLimits(fractions=(0.25,), prompts_per_length=1, answer_tokens=16, request_time_limit_s=300)
+    limits = LongContextLimits(fractions=(0.25,), prompts_per_length=1, answer_tokens=32, request_time_limit_s=300)
     evidence = KeptEvidence()
     seen = observe(long_context.CHECK, limits, engine, model=MODEL, serving=SERVING, evidence=evidence)
     assert (rules(seen), reasons(seen)) == ([], "")
@@ -131,7 +131,7 @@ def test_an_adapter_answers_on_its_base_and_otherwise_than_it(
     assert choose_adapter(adapted).model == adapted.model == SERVED_NAME
     assert adapted.max_model_len == 512
     assert asyncio.run(answer(adapted)) != asyncio.run(answer(engine))
-    limits = LongContextLimits(fractions=(0.25,), prompts_per_length=1, answer_tokens=16, request_time_limit_s=300)
+    limits = LongContextLimits(fractions=(0.25,), prompts_per_length=1, answer_tokens=32, request_time_limit_s=300)
     seen = observe(long_context.CHECK, limits, adapted, model=adapter, base=MODEL, serving=SERVING)
     assert set(rules(seen)) <= {"long-context.degenerate"}  # random weights may babble
     assert reasons(seen) == ""
