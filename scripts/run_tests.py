@@ -1,14 +1,15 @@
 """Run every test: what needs no engine on one worker more than there are cores, then the engine's, one after another.
 
-A test that fails among others may have met a busy machine instead of a fault. So a few that failed are run once more
-with the machine to themselves; what passes then is named at the end as unsteady, for somebody to mend, and what fails
-again fails the run. Many failures at once are no accident: they are not run again.
+A test that fails may have met a busy machine instead of a fault. So a few that failed are run once more with the
+machine to themselves; what passes then is named at the end as unsteady, for somebody to mend, and what does not pass
+fails the run. Many failures at once are no accident: they are not run again.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,15 +22,18 @@ FEW = 5
 FAILED = 1
 """pytest's exit code when tests ran and some failed: the only one after which running them again makes sense."""
 
-UNCOUNTED = ("--cov-report=", "--cov-fail-under=0")
-"""Coverage is gathered, but judged only when the last phase has added its own."""
+INTERRUPTED = 2
+"""pytest's exit code after Ctrl-C, and where a file can't be collected, which every phase does."""
+
+GATHERED = ("--cov", "--cov-append")
+"""Each run of pytest adds to the coverage of those before it."""
 
 
 class Phase(NamedTuple):
     """One run of pytest."""
 
     choice: tuple[str, ...]
-    """What is run and how its coverage is kept: options that a second run of the failed ones needs too."""
+    """What is run and how its coverage is judged: options that a second run of the failed ones needs too."""
 
     company: tuple[str, ...] = ()
     """How the tests share the machine; left out where each has it alone."""
@@ -40,42 +44,47 @@ def phases() -> tuple[Phase, Phase]:
     workers = len(os.sched_getaffinity(0)) + 1
     return (
         Phase(
-            ("--cov", *UNCOUNTED, "-m", "not engine and not long"),
+            (*GATHERED, "--cov-report=", "--cov-fail-under=0", "-m", "not engine and not long"),
             (f"--numprocesses={workers}", "--dist=loadfile", "--no-loadscope-reorder"),
         ),
-        Phase(("--cov", "--cov-report=term", "--cov-append", "-m", "engine and not long")),
+        Phase((*GATHERED, "--cov-report=term", "-m", "engine and not long")),
     )
 
 
 def run(phases: Sequence[Phase], *, cwd: Path = ROOT) -> int:
-    """Run one phase after another, also where an earlier one failed; the first exit code that is not 0, else 0.
+    """Run one phase after another, also where tests of an earlier one failed; the first code that is not 0, else 0.
 
-    Ctrl-C ends the whole run.
+    Ctrl-C is pytest's to answer: it ends the services that its tests started, and no phase follows.
     """
+    before = signal.signal(signal.SIGINT, lambda *_: None)
     codes, unsteady = [], []
-    for phase in phases:
-        with tempfile.TemporaryDirectory() as cache:
-            code, passed_alone = _run_phase(phase, Path(cache), cwd)
-        codes.append(code)
-        unsteady += passed_alone
+    try:
+        for phase in phases:
+            with tempfile.TemporaryDirectory() as cache:
+                code, passed_alone = _run_phase(phase, Path(cache), cwd)
+            codes.append(code)
+            unsteady += passed_alone
+            if code == INTERRUPTED:
+                break
+    finally:
+        signal.signal(signal.SIGINT, before)
     for name in unsteady:
-        print(f"unsteady: {name} failed among others and passed alone; it wants mending", file=sys.stderr)
+        print(f"unsteady: {name} failed at first and passed once more, alone; it wants mending", file=sys.stderr)
     return next((code for code in codes if code), 0)
 
 
 def _run_phase(phase: Phase, cache: Path, cwd: Path) -> tuple[int, list[str]]:
     """The phase's exit code, and the tests that failed at first and passed alone."""
-    pytest = (sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}")
-    code = subprocess.run((*pytest, *phase.choice, *phase.company), cwd=cwd, check=False).returncode
+    pytest = (sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *phase.choice)
+    code = subprocess.run((*pytest, *phase.company), cwd=cwd, check=False).returncode
     failed = _last_failed(cache)
     if code != FAILED or not 0 < len(failed) <= FEW:
         return code, []
-    print(f"{len(failed)} failed among others; once more, alone", file=sys.stderr, flush=True)
+    print(f"{len(failed)} failed; once more, alone", file=sys.stderr, flush=True)
     alone = ("--last-failed", "--last-failed-no-failures=none")
-    append = () if "--cov" not in phase.choice or "--cov-append" in phase.choice else ("--cov-append",)
-    code = subprocess.run((*pytest, *phase.choice, *alone, *append), cwd=cwd, check=False).returncode
+    code = subprocess.run((*pytest, *alone), cwd=cwd, check=False).returncode
     still = _last_failed(cache)
-    return code, [name for name in failed if name not in still]
+    return code or (FAILED if still else 0), [name for name in failed if name not in still]
 
 
 def _last_failed(cache: Path) -> list[str]:
@@ -84,4 +93,5 @@ def _last_failed(cache: Path) -> list[str]:
 
 
 if __name__ == "__main__":
+    subprocess.run((sys.executable, "-m", "coverage", "erase"), cwd=ROOT, check=True)
     sys.exit(run(phases()))
