@@ -7,7 +7,6 @@ import pty
 import re
 import select
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -165,14 +164,14 @@ def shell_environment(home: Path) -> dict[str, str]:
     return {"PATH": f"{MODELCTL.parent}:{os.environ['PATH']}", "HOME": str(home), "LANG": "C.UTF-8"}
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+@pytest.mark.services
 def test_fish_takes_its_script_and_completes(registry: Path) -> None:
     assert in_fish("modelctl pub", registry) == ["publish"]
     assert in_fish("modelctl publish tiny@1.9", registry) == ["tiny@1.9.0"]
     assert in_fish("modelctl admit x --check long", registry) == ["long-context"]
 
 
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+@pytest.mark.services
 def test_zsh_takes_its_script_and_completes(registry: Path) -> None:
     assert in_zsh("modelctl pub", registry) == "modelctl publish"
     assert in_zsh("modelctl publish tiny@1.9", registry) == "modelctl publish tiny@1.9.0"
