@@ -49,8 +49,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("modelctl.checks.stress.session.DYING_S", 0.1)
     monkeypatch.setattr("modelctl.serving.closed_loop.RETRY_S", 0.05)
     monkeypatch.setattr("modelctl.checks.stress.judge._MIN_READINGS_SHARE", 0.2)
-    monkeypatch.setattr("modelctl.serving.sweep.MAX_LAG_S", 30.0)
-    monkeypatch.setattr("modelctl.serving.sweep.MIN_ACHIEVED", 0.25)
 
 
 @pytest.fixture(scope="module")

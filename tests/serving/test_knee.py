@@ -7,7 +7,7 @@ from modelctl.serving.knee import _T_975, Knee, knee, steps
 from modelctl.serving.sweep import Stage
 
 
-def stage(streams: int, repeat: int, throughput: float, *, failed: int = 0, lag_s: float = 0.001) -> Stage:
+def stage(streams: int, repeat: int, throughput: float, *, failed: int = 0, late: str | None = None) -> Stage:
     return Stage(
         number=0,
         streams=streams,
@@ -24,7 +24,8 @@ def stage(streams: int, repeat: int, throughput: float, *, failed: int = 0, lag_
         kv_usage_max=0.1,
         preemptions=0.0,
         achieved_streams=float(streams),
-        client_lag_p99_s=lag_s,
+        client_lag_p99_s=0.001,
+        client_fault=late,
         gave_up=None,
     )
 
@@ -73,5 +74,5 @@ def test_less_than_doubling_needs_less_gain() -> None:
 
 def test_stages_with_failures_or_a_late_client_do_not_count() -> None:
     good = rounds({1: 100, 2: 195})
-    assert knee([*good, stage(4, 0, 900, failed=1), stage(4, 1, 900, lag_s=1.0)]) == knee(good)
+    assert knee([*good, stage(4, 0, 900, failed=1), stage(4, 1, 900, late="too late")]) == knee(good)
     assert knee([stage(1, 0, 100, failed=3)]) is None

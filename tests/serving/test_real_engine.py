@@ -1,7 +1,8 @@
 """The real CPU engine on the real small model: one start for the whole file, and the last test kills it.
 
-Its pool of 9 blocks of 128 tokens holds what the tests ask for, except where one wants to see it run out. It reads some
-100 tokens a second, so lengths are short.
+Its pool of 9 blocks of 128 tokens holds what the tests ask for, except where one wants to see it run out. On two quiet
+cores it reads some 100 tokens a second, so lengths are short. No test counts on that rate: how long a load lasts is
+measured first.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +33,7 @@ from modelctl.serving.models import choose_adapter
 from modelctl.serving.prompts import prompt_maker
 from modelctl.settings import Engine
 from tests.support.models import tiny_llama, tiny_lora
-from tests.support.stress import KeptEvidence, measured, observe, reasons, rules
+from tests.support.stress import KeptEvidence, OnceUnderWay, measured, observe, reasons, rules, seconds_of_a_round
 
 pytestmark = pytest.mark.engine
 
@@ -45,16 +45,18 @@ SETTINGS = Engine(
     command=f"{PYTHON} -m vllm.entrypoints.openai.api_server --model {{model}}",
     args=("--enforce-eager", "--dtype", "float32", "--num-gpu-blocks-override", "10"),
     env={"VLLM_CPU_KVCACHE_SPACE": "1"},
-    start_timeout_s=400,
+    start_timeout_s=1000,
 )
 LOAD = ConcurrencyLimits(
     streams=4,
     duration_s=10,
+    scrape_s=2,
     ramp_s=1,
     prompt_tokens=64,
     answer_tokens=16,
     require_gpu=False,
-    max_client_lag_s=1,
+    max_client_lag_s=30,
+    min_achieved_share=0.25,
     max_stall_s=300,
     request_time_limit_s=300,
     code_requests=0,
@@ -95,6 +97,15 @@ def adapted(adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def engine(adapted: Endpoint) -> Endpoint:
     """The same engine, asked for the base: an adapter needs a start of its own as little as a base does."""
     return dataclasses.replace(adapted, model=BASE_NAME)
+
+
+@pytest.fixture(scope="module")
+def load(engine: Endpoint) -> ConcurrencyLimits:
+    """The load, long enough for this machine: every stream is answered three times, and twice in a stage of a sweep."""
+    round_s = seconds_of_a_round(engine, LOAD)
+    return LOAD.model_copy(
+        update={"duration_s": max(LOAD.duration_s, 3 * round_s), "sweep_seconds": max(3.0, 2 * round_s)}
+    )
 
 
 def test_it_gets_ready_and_says_who_it_is(engine: Endpoint) -> None:
@@ -162,16 +173,17 @@ def test_a_promise_over_what_it_serves_has_its_cliff_at_its_own_maximum(engine: 
     assert measured(seen, "longest-answered") == 512
 
 
-def test_as_many_streams_as_seats_pass_with_their_own_codes_and_a_sweep(engine: Endpoint, tmp_path: Path) -> None:
-    limits = LOAD.model_copy(
-        update={"code_requests": 2, "sweep_streams": (1, 4), "sweep_seconds": 3, "sweep_rounds": 1}
-    )
+def test_as_many_streams_as_seats_pass_with_their_own_codes_and_a_sweep(
+    engine: Endpoint, load: ConcurrencyLimits, tmp_path: Path
+) -> None:
+    limits = load.model_copy(update={"code_requests": 2, "sweep_streams": (1, 4), "sweep_rounds": 1})
     seen = observe(concurrency.CHECK, limits, engine, model=MODEL, serving=SERVING, cache=tmp_path)
     assert (rules(seen), reasons(seen)) == ([], "")
     assert measured(seen, "waiting-max") == 0
     assert measured(seen, "prefix-cache-hit-rate") == 0
     assert float(str(measured(seen, "own-code-share"))) > 0.8
     assert measured(seen, "mixed-up-answers") == 0
+    assert [line for line in seen.warnings if line.startswith("sweep")] == []
     gain = next(item for item in seen.measurements if item.name == "sweep-gain")
     assert (gain.parameters["from"], gain.parameters["to"]) == (1, 4)
     assert float(str(gain.value)) > 0
@@ -197,14 +209,14 @@ def test_a_pool_that_is_too_small_preempts_where_it_cannot_be_computed(engine: E
     assert any("whether the pool holds the streams was only tried" in line for line in seen.warnings)
 
 
-def test_more_streams_than_seats_wait_and_are_refused(engine: Endpoint) -> None:
+def test_more_streams_than_seats_wait_and_are_refused(engine: Endpoint, load: ConcurrencyLimits) -> None:
     """The release claims 16 seats while the engine has 4: only the queue tells."""
     claimed = SERVING.model_copy(update={"max_num_seqs": 16})
     unknown = dataclasses.replace(engine, managed=False, flags={})
-    limits = LOAD.model_copy(update={"streams": 9, "duration_s": 8})
+    limits = load.model_copy(update={"streams": 12})
     seen = observe(concurrency.CHECK, limits, unknown, model=MODEL, serving=claimed)
     assert rules(seen) == ["concurrency.waiting"]
-    assert measured(seen, "waiting-max") == 5
+    assert 5 <= float(str(measured(seen, "waiting-max"))) <= 8
 
 
 def test_too_few_seats_are_computed_from_the_engines_flags(engine: Endpoint) -> None:
@@ -217,8 +229,7 @@ def test_an_engine_that_is_killed_under_load_is_noticed(engine: Endpoint) -> Non
     """Kills the engine's worker, as an out-of-memory killer would; nothing can use this engine afterwards."""
     family = psutil.Process(engine.pid).children(recursive=True)
     worker = max(family, key=lambda process: process.memory_info().rss)
-    threading.Timer(4.0, worker.kill).start()
-    seen = observe(concurrency.CHECK, LOAD, engine, model=MODEL, serving=SERVING)
+    seen = observe(concurrency.CHECK, LOAD, engine, model=MODEL, serving=SERVING, progress=OnceUnderWay(worker.kill))
     assert "concurrency.engine-died" in rules(seen)
 
 

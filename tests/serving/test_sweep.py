@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tests.support.rows import request_row
 
 PLAN = SweepPlan(
     streams=(1, 2, 4), repeats=2, stage_s=0.4, ramp_s=0.05, prompt_tokens=32, answer_tokens=16, scrape_s=0.1,
-    exact_answer=True, seed=0,
+    exact_answer=True, seed=0, max_client_lag_s=30, min_achieved_share=0.25,
 )  # fmt: skip
 
 
@@ -54,6 +55,23 @@ def test_a_sweep_is_kept_goes_on_and_never_repeats_a_prompt(tmp_path: Path) -> N
     assert record.readings(first.stages[2])
     once = prompts[:sent]
     assert len(set(once)) == len(once)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("strict", "why"),
+    [
+        ({"max_client_lag_s": 1e-9}, r"the load generator was late by .* s \(p99\); the limit is 1e-09 s"),
+        ({"min_achieved_share": 7.0}, r"the load generator kept .* of 1 streams busy"),
+    ],
+)
+def test_how_much_the_client_must_keep_up_is_the_plans(tmp_path: Path, strict: dict[str, float], why: str) -> None:
+    plan = replace(PLAN, streams=(1,), repeats=1, **strict)  # type: ignore[arg-type]
+    with FaultEngine(tmp_path) as engine:
+        found = sweep(engine.endpoint, plan, SweepRecord(folder=tmp_path / "kept"), progress=SILENT)
+    (stage,) = found.stages
+    assert re.fullmatch(why, stage.why_not or "")
+    assert found.knee is None
 
 
 @pytest.mark.slow

@@ -1,19 +1,26 @@
-"""A check's context around an engine, with evidence kept in memory."""
+"""A check's context around an engine, with evidence kept in memory, and how fast that engine is."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from modelctl.checks.base import Check, CheckContext, CheckLimits, Observation
+from modelctl.checks.stress.limits import LoadLimits
 from modelctl.errors import ModelctlError
 from modelctl.isolation import Sandbox
 from modelctl.model.release import Serving
 from modelctl.model.sources import Snapshot
 from modelctl.model.tree import scan_tree
-from modelctl.progress import SILENT, Progress
+from modelctl.progress import SILENT, Progress, Task, Unit
 from modelctl.scan.clamd import Clamd
+from modelctl.serving.client import EngineClient
 from modelctl.serving.endpoint import Endpoint
+from modelctl.serving.prompts import prompt_maker
 
 LimitsT = TypeVar("LimitsT", bound=CheckLimits)
 
@@ -42,6 +49,43 @@ class EngineOnly:
         if isinstance(self._engine, ModelctlError):
             raise self._engine
         return self._engine
+
+
+class OnceUnderWay:
+    """A progress that does something, once, when its first task moves: the first second of a load is over then."""
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self._action: Callable[[], object] | None = action
+
+    @contextmanager
+    def task(self, label: str, *, total: float | None, unit: Unit) -> Iterator[Task]:
+        yield self
+
+    def note(self, message: str) -> None:
+        pass
+
+    def advance(self, amount: float = 1) -> None:
+        action, self._action = self._action, None
+        if action is not None:
+            action()
+
+    def describe(self, detail: str) -> None:
+        pass
+
+
+def seconds_of_a_round(engine: Endpoint, limits: LoadLimits) -> float:
+    """How long this engine takes, on this machine as busy as it is, to answer one request of each stream at once."""
+
+    async def ask() -> None:
+        async with EngineClient(engine, silence_limit_s=600, time_limit_s=600) as client:
+            prompts = await prompt_maker(client, seed=limits.seed + 1)
+            made = [prompts.make(serial, limits.prompt_tokens).content for serial in range(limits.streams)]
+            answers = [client.complete(text, answer_tokens=limits.answer_tokens, exact_answer=True) for text in made]
+            assert [answer.row.failure for answer in await asyncio.gather(*answers)] == [None] * limits.streams
+
+    started = time.monotonic()
+    asyncio.run(ask())
+    return time.monotonic() - started
 
 
 def observe(

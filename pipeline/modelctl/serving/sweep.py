@@ -38,6 +38,10 @@ class SweepPlan:
     api: Api = "completions"
     image: bool = False
     """Chat: a picture of ours before every text."""
+    max_client_lag_s: float = MAX_LAG_S
+    """A stage does not count if the client's event loop was later than this (p99)."""
+    min_achieved_share: float = MIN_ACHIEVED
+    """Nor if the client kept a smaller share of its streams busy."""
 
     def stages(self) -> Iterator[tuple[int, int, int]]:
         """Number, streams and repeat of every stage; one whole round after the other, so that drift meets all alike."""
@@ -70,16 +74,9 @@ class Stage:
     preemptions: float | None
     achieved_streams: float
     client_lag_p99_s: float
+    client_fault: str | None
+    """Why the client's figures are not to be believed, if so."""
     gave_up: str | None
-
-    @property
-    def client_fault(self) -> str | None:
-        """Why the client's figures are not to be believed, if so."""
-        if self.client_lag_p99_s > MAX_LAG_S:
-            return f"the load generator was late by {self.client_lag_p99_s:.3f} s (p99); the limit is {MAX_LAG_S:g} s"
-        if not self.failed and self.achieved_streams < MIN_ACHIEVED * self.streams:
-            return f"the load generator kept {self.achieved_streams:.1f} of {self.streams} streams busy"
-        return None
 
     @property
     def why_not(self) -> str | None:
@@ -117,11 +114,11 @@ async def run_stage(
         image=plan.image,
     )
     result = await run_load(client, prompts, load, on_tick=on_tick)
-    return summarise(number, repeat, result), result
+    return summarise(number, repeat, result, plan), result
 
 
-def summarise(number: int, repeat: int, result: LoadResult) -> Stage:
-    """The figures of one load as a stage."""
+def summarise(number: int, repeat: int, result: LoadResult, plan: SweepPlan) -> Stage:
+    """The figures of one load as a stage of the plan."""
     good = [row for row in result.rows if row.failure is None]
     failed = [row for row in result.rows if row.failure is not None]
     ttfts = [row.ttft_s for row in good if row.ttft_s is not None]
@@ -144,6 +141,7 @@ def summarise(number: int, repeat: int, result: LoadResult) -> Stage:
         preemptions=_preempted(result.before, result.after),
         achieved_streams=result.achieved_streams,
         client_lag_p99_s=result.loop_lag_p99_s,
+        client_fault=_client_fault(result, plan),
         gave_up=result.gave_up,
     )
 
@@ -170,6 +168,16 @@ def steady_tokens(rows: Sequence[RequestRow], begin_s: float, end_s: float) -> f
             continue
         total += tokens * max(0.0, min(last, end_s) - max(first, begin_s)) / (last - first)
     return total
+
+
+def _client_fault(result: LoadResult, plan: SweepPlan) -> str | None:
+    late_s, limit_s = result.loop_lag_p99_s, plan.max_client_lag_s
+    if late_s > limit_s:
+        return f"the load generator was late by {late_s:.3f} s (p99); the limit is {limit_s:g} s"
+    busy, streams = result.achieved_streams, result.plan.streams
+    if not any(row.failure for row in result.rows) and busy < plan.min_achieved_share * streams:
+        return f"the load generator kept {busy:.1f} of {streams} streams busy"
+    return None
 
 
 def _most(values: Sequence[float | None]) -> float | None:

@@ -43,6 +43,8 @@ def sweep_plan(limits: LoadLimits, endpoint: Endpoint, api: Api = "completions")
         seed=limits.seed,
         api=api,
         image=api == "chat",
+        max_client_lag_s=limits.max_client_lag_s,
+        min_achieved_share=limits.min_achieved_share,
     )
 
 
