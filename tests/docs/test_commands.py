@@ -103,7 +103,7 @@ def execute(line: str, place: Scene) -> subprocess.CompletedProcess[str]:
     inherited = {"PATH": path, "HOME": str(place.root), "BASE": "origin/main", "HEAD": "HEAD", "RELEASE": "tiny@1.0.0"}
     return subprocess.run(
         ["bash", "-c", line], cwd=place.root, env={**inherited, **place.environment}, capture_output=True, text=True,
-        timeout=120, check=False,
+        timeout=600, check=False,
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def look(page: str, folder: Path, *, width: int, dark: bool) -> Seen:
     mode = [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
     command = [program, *_QUIET, *mode, f"--user-data-dir={folder / 'profile'}", f"--window-size={width},900",
                "--dump-dom", copy.as_uri()]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=True)
     found = re.search(r'data-seen="([^"]*)"', done.stdout)
     assert found, done.stdout[-500:] + done.stderr[-500:]
     return Seen(**json.loads(unescape(found[1])))

@@ -27,7 +27,7 @@ def modelctl(
     *arguments: str | Path,
     cwd: Path,
     env: Mapping[str, str] | None = None,
-    timeout_s: float = 120,
+    timeout_s: float = 400,
     fresh: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run one command to its end. The environment holds no credentials and no settings but those in `env`."""

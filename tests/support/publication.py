@@ -154,7 +154,7 @@ def publish_and_die(proposal: Proposal, store: ObjectStore, moment: str, *, envi
         cwd=PROJECT,
         env={**os.environ, **environ},
         check=False,
-        timeout=60,
+        timeout=400,
     )
     return done.returncode
 
