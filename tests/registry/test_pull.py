@@ -18,7 +18,8 @@ import pytest
 from modelctl.errors import InputError, ModelctlError, RefusedError
 from modelctl.model.s3_faults import StoreError
 from modelctl.model.tree import scan_tree
-from modelctl.registry import ranged
+from modelctl.registry import incoming, ranged
+from modelctl.registry.incoming import Incoming
 from modelctl.registry.pull import pull
 from modelctl.registry.store import ObjectStore
 from modelctl.services.process import Running, running, stop
@@ -36,7 +37,7 @@ KEY = "tiny/1.0.0/w/a.safetensors"
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranged, "PART_BYTES", PART)
+    monkeypatch.setattr(incoming, "PART_BYTES", PART)
     monkeypatch.setattr(ranged, "SPAN_PARTS", 2)
     monkeypatch.setattr(ranged, "WAITS_S", (0.01, 0.01, 0.02, 0.05, 0.1))
 
@@ -156,19 +157,19 @@ class TestInterruptions:
         self, release: Placed, store: ObjectStore, tmp_path: Path, rclone: Running, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         calls = []
-        keep = ranged.Incoming.keep
+        keep = Incoming.keep
 
-        def interrupted(file: ranged.Incoming, number: int) -> None:
+        def interrupted(file: Incoming, number: int) -> None:
             keep(file, number)
             calls.append(number)
             if len(calls) == 9:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(ranged.Incoming, "keep", interrupted)
+        monkeypatch.setattr(Incoming, "keep", interrupted)
         with pytest.raises(KeyboardInterrupt):
             pull(store, release.served, tmp_path / "pulled")
         assert not (tmp_path / "pulled").exists()
-        monkeypatch.setattr(ranged.Incoming, "keep", keep)
+        monkeypatch.setattr(Incoming, "keep", keep)
         with s3_proxy(rclone.address, lambda *_: None) as proxy:
             pull(a_store(proxy.url, bucket=store.bucket), release.served, tmp_path / "pulled")
         assert proxy.paths.count(f"/{store.bucket}/{KEY}") <= 21 - len(calls) + 2
@@ -183,7 +184,7 @@ class TestInterruptions:
         (partial / "files" / "config.json").write_bytes(b"longer than it should be")
         (partial / "files" / "stranger").write_bytes(b"")
         (partial / "files" / "w" / "empty").symlink_to("/etc/hostname")
-        file = ranged.Incoming(
+        file = Incoming(
             entry=release.served.tree.by_path["w/a.safetensors"],
             key=KEY,
             path=partial / "files" / "w" / "a.safetensors",
@@ -358,8 +359,8 @@ def _die(steps: int, at: str) -> None:
     counted(Path, "rename")
     counted(shutil, "rmtree")
     if at == "any":
-        counted(ranged, "_write")
-        counted(ranged.Incoming, "keep")
+        counted(incoming, "_write")
+        counted(Incoming, "keep")
 
 
 def test_a_server_that_dies_and_comes_back_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,16 +370,16 @@ def test_a_server_that_dies_and_comes_back_is_waited_for(tmp_path: Path, monkeyp
     with running(service) as server:
         store = a_store(server.address, bucket="models")
         release = place(store, {"w/a.safetensors": WEIGHTS})
-        keep = ranged.Incoming.keep
+        keep = Incoming.keep
         calls = []
 
-        def dying(file: ranged.Incoming, number: int) -> None:
+        def dying(file: Incoming, number: int) -> None:
             keep(file, number)
             calls.append(number)
             if len(calls) == 5:
                 os.kill(server.pid, 9)
 
-        monkeypatch.setattr(ranged.Incoming, "keep", dying)
+        monkeypatch.setattr(Incoming, "keep", dying)
         with ThreadPoolExecutor(1) as pool:
             job = pool.submit(pull, store, release.served, tmp_path / "pulled")
             wait_until(lambda: len(calls) >= 5)

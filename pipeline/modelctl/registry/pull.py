@@ -14,9 +14,10 @@ from modelctl.errors import InputError, RefusedError
 from modelctl.model.tree import Tree, scan_tree
 from modelctl.progress import SILENT, Progress
 from modelctl.registry.durable import writing_out
+from modelctl.registry.incoming import Incoming
 from modelctl.registry.landing import Landing, landing, sweep
 from modelctl.registry.manifest import Served
-from modelctl.registry.ranged import DAMAGED, SILENCE_S, Download, Incoming
+from modelctl.registry.ranged import DAMAGED, SILENCE_S, Download
 from modelctl.registry.store import ObjectStore
 
 
