@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from modelctl.model import numbers
+from modelctl.model.number_bits import is_float
 from modelctl.model.number_rules import check_numbers
-from modelctl.model.numbers import TensorNumbers, is_float, read_numbers
+from modelctl.model.numbers import TensorNumbers, read_numbers
 from modelctl.model.safetensors import DTYPE_BITS, TensorInfo, read_header
 from tests.support.models import Tensor, bfloat16, write_safetensors
 

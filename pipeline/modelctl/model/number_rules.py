@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from modelctl.model.gguf import GgufHeader
-from modelctl.model.numbers import TensorNumbers, is_float
+from modelctl.model.number_bits import is_float
+from modelctl.model.numbers import TensorNumbers
 from modelctl.model.safetensors import Header, TensorInfo
 from modelctl.model.weights import WeightProblem
 
