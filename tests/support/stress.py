@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from modelctl.checks.base import Check, CheckContext, CheckLimits, Observation
-from modelctl.checks.stress.limits import LoadLimits
+from modelctl.checks.stress.limits import LoadLimits, LoadLimitsT
 from modelctl.errors import ModelctlError
 from modelctl.isolation import Sandbox
 from modelctl.model.release import Serving
@@ -121,6 +121,27 @@ def observe(
         root=model,
     )
     return check.run(context)
+
+
+def observe_until(
+    decided: Callable[[Observation], bool],
+    check: Check[LoadLimitsT],
+    limits: LoadLimitsT,
+    engine: Endpoint,
+    *,
+    model: Path,
+    serving: Serving,
+    cache: Path | None = None,
+) -> Observation:
+    """What the check sees once its load lasts long enough: a machine that gets busy can spend all of one on a single
+    answer, so it is put on again for four, then sixteen times as long."""
+    for factor in (1, 4, 16):
+        lasting = {"duration_s": factor * limits.duration_s, "sweep_seconds": factor * limits.sweep_seconds}
+        longer = limits.model_copy(update=lasting)
+        seen = observe(check, longer, engine, model=model, serving=serving, cache=cache)
+        if decided(seen):
+            break
+    return seen
 
 
 def _snapshot(folder: Path) -> Snapshot:
