@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modelctl.model.gguf import GGML_TYPES, GgufHeader, read_header
+from modelctl.model.gguf import GgufHeader, read_header
 from modelctl.model.gguf_metadata import MAX_PROBLEMS
+from modelctl.model.gguf_tensors import GGML_TYPES
 from tests.support.gguf import array, entry, gguf, tensor, text
 
 ARCHITECTURE = entry("general.architecture", 8, text("llama"))

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from modelctl.model import numbers
-from modelctl.model.gguf import GGML_TYPES, read_header
+from modelctl.model.gguf import read_header
 from modelctl.model.gguf_blocks import BLOCK_SIZES, scales
+from modelctl.model.gguf_tensors import GGML_TYPES
 from modelctl.model.number_rules import check_numbers, weights_of
 from modelctl.model.numbers import TensorNumbers, read_numbers
 from tests.support.gguf import entry, gguf, tensor, text

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from modelctl.model.gguf import GGML_TYPES
+from modelctl.model.gguf_tensors import GGML_TYPES
 
 if TYPE_CHECKING:
     import numpy as np
