@@ -16,7 +16,7 @@ from modelctl.model.s3_client import S3Client
 from modelctl.model.s3_faults import translated
 from modelctl.model.s3_listing import S3Prefix, list_prefix
 from modelctl.model.s3_source import fetch_prefix
-from modelctl.model.sources import S3_SCHEME
+from modelctl.model.source_names import S3_SCHEME
 from modelctl.progress import SILENT, Progress
 
 

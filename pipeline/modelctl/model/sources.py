@@ -7,34 +7,35 @@ other. Links out of a folder are followed only where a Hub cache has its blobs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from modelctl.documents import nearest
 from modelctl.errors import InputError, RefusedError
 from modelctl.model import dvc_pointer, dvc_source
 from modelctl.model.download import Store, fetch
 from modelctl.model.hub import Hub
 from modelctl.model.hub_cache import find_cache
-from modelctl.model.listing import Upstream, UpstreamFile
+from modelctl.model.listing import Upstream
 from modelctl.model.release import Source
 from modelctl.model.s3_client import S3Client
 from modelctl.model.s3_listing import S3Prefix, list_prefix
 from modelctl.model.s3_source import fetch_prefix
+from modelctl.model.source_names import (
+    DEFAULT_REVISION,
+    HUB_SCHEME,
+    S3_SCHEME,
+    hub_name,
+    names_nothing,
+    reads_as_hub_id,
+    upstream_name,
+)
 from modelctl.model.tree import Scan, Tree, scan_tree
 from modelctl.progress import SILENT, Progress
 from modelctl.settings import Store as StoreSettings
 
-__all__ = ["Snapshot", "Upstream", "UpstreamFile", "resolve_source"]
-
-DEFAULT_REVISION = "main"
 WEIGHT_SUFFIXES = (".safetensors", ".gguf")
-S3_SCHEME = "s3://"
-HUB_SCHEME = "hub:"
-_HUB_ID = re.compile(r"(?P<id>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<revision>[\w./-]+))?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +72,7 @@ class _Resolver:
         if text.startswith(HUB_SCHEME):
             return self.hub(*hub_name(text))
         location = self.base / Path(text).expanduser()
-        reads_as_id = _HUB_ID.fullmatch(text) is not None
+        reads_as_id = reads_as_hub_id(text)
         if location.is_dir():
             if reads_as_id:
                 self.progress.note(
@@ -88,12 +89,7 @@ class _Resolver:
             )
         if reads_as_id:
             return self.hub(*hub_name(text))
-        raise InputError(
-            f"'{text}' is neither a folder on this disk nor a Hub id",
-            remedy=_suggestion(location)
-            or "wanted: a folder with config.json and weights, ORG/NAME[@COMMIT], "
-            "s3://BUCKET/PREFIX, a DVC pointer (FILE.dvc), or NAME@VERSION of this registry",
-        )
+        raise names_nothing(text, location)
 
     def source(self, source: Source) -> Snapshot:
         """What a release file names."""
@@ -210,7 +206,7 @@ def resolve_source(
     pinned ones.
     """
     if isinstance(source, str):
-        named = _parse_upstream(upstream) if upstream is not None else None
+        named = upstream_name(upstream) if upstream is not None else None
     else:
         named = (source.upstream, source.upstream_revision) if source.upstream and source.upstream_revision else None
     official = None
@@ -227,30 +223,6 @@ def resolve_source(
             remedy="find out who changed the files, or propose another version with their digest",
         )
     return snapshot
-
-
-def hub_name(text: str) -> tuple[str, str]:
-    """Repository and revision of `[hub:]ORG/NAME[@REVISION]`. Raises `InputError`."""
-    named = _HUB_ID.fullmatch(text.removeprefix(HUB_SCHEME))
-    if named is None:
-        what = "names no Hub repository" if text.startswith(HUB_SCHEME) else "is neither a folder here nor a Hub id"
-        raise InputError(f"'{text}' {what}", remedy="wanted: a folder or [hub:]ORG/NAME[@COMMIT]")
-    return named["id"], named["revision"] or DEFAULT_REVISION
-
-
-def _parse_upstream(text: str) -> tuple[str, str]:
-    if "@" not in text or not _HUB_ID.fullmatch(text.removeprefix(HUB_SCHEME)):
-        raise InputError(
-            f"--upstream: found '{text}', wanted ORG/NAME@COMMIT", remedy="name the commit to compare with"
-        )
-    return hub_name(text)
-
-
-def _suggestion(location: Path) -> str | None:
-    if not location.parent.is_dir():
-        return None
-    close = nearest(location.name, [item.name for item in location.parent.iterdir() if item.is_dir()])
-    return f"did you mean {location.parent / close}?" if close else None
 
 
 def _require_model(shown: str, paths: Iterable[str]) -> None:

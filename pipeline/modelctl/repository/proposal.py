@@ -17,7 +17,7 @@ from modelctl.files import write_whole
 from modelctl.model import dvc_pointer
 from modelctl.model.card import parse_card
 from modelctl.model.release import load_release, parse_release_id, release_folder
-from modelctl.model.sources import S3_SCHEME
+from modelctl.model.source_names import S3_SCHEME
 from modelctl.registry.card import Card, card_of
 from modelctl.settings import Workspace
 from modelctl.sizing.facts import ModelFacts

@@ -14,7 +14,7 @@ from modelctl.model.config import ModelConfig
 from modelctl.model.hub import Hub
 from modelctl.model.hub_peek import read_small
 from modelctl.model.listing import Upstream
-from modelctl.model.sources import hub_name
+from modelctl.model.source_names import hub_name
 from modelctl.sizing.facts import ModelFacts, config_of_folder, config_of_hub, facts_of_folder, facts_of_hub
 
 
