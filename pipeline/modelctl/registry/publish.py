@@ -12,46 +12,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from modelctl.admission.attestation import sign
-from modelctl.admission.dsse import Signer
-from modelctl.admission.model_signature import sign_model
-from modelctl.admission.names import SIGNERS_FILE, SIGNERS_FOLDER
 from modelctl.admission.policy import LoadedPolicy
-from modelctl.admission.policy_files import FolderFiles
 from modelctl.admission.report import Report
-from modelctl.admission.signers import repository_signers
-from modelctl.admission.signing import load_model_signer, load_signer
-from modelctl.errors import InputError
 from modelctl.git import Git
-from modelctl.model.release import Metadata, ReleaseSpec, load_release, parse_release_id, release_folder
+from modelctl.model.release import Metadata, load_release, parse_release_id, release_folder
 from modelctl.model.tree import Tree, hash_file
 from modelctl.progress import SILENT, Progress
 from modelctl.registry.announced import announce, others_announced, withdraw
-from modelctl.registry.bom import bill_of_materials
 from modelctl.registry.capabilities import Capabilities, probe
-from modelctl.registry.card import Card, extract_card
+from modelctl.registry.card import extract_card
 from modelctl.registry.checkpoint import write_checkpoint
 from modelctl.registry.contents import remember_contents
 from modelctl.registry.dvc import dvc_files, ensure_remote, pointer_text
 from modelctl.registry.eligibility import read_report, refuse_unless_admitted
 from modelctl.registry.listed import refuse_other_bytes
-from modelctl.registry.manifest import (
-    Manifest,
-    Served,
-    attestation_key,
-    bom_key,
-    manifest_key,
-    object_prefix,
-    paper_keys,
-    signature_key,
-)
-from modelctl.registry.recording import (
-    Papers,
-    commit_record,
-    existing_record,
-    published_already,
-    write_record,
-)
+from modelctl.registry.manifest import Manifest, Served, manifest_key, object_prefix
+from modelctl.registry.papers import Papers, load_signers, put_papers, sign_papers
+from modelctl.registry.recording import commit_record, existing_record, published_already, write_record
 from modelctl.registry.retaining import retain
 from modelctl.registry.retired import refuse_retired
 from modelctl.registry.store import ObjectStore, StoredObject
@@ -110,7 +87,7 @@ def publish(
     report_text = read_report(report_path, release_id)
     report = Report.from_json(report_text, origin=str(report_path))
     refuse_unless_admitted(report, release_id, tree, policy=policy, release_sha256=hash_file(folder / "release.yaml"))
-    signer, model_signer = _signers(workspace)
+    signer, model_signer = load_signers(workspace)
     git = Git.containing(workspace.root)
     git.run("var", "GIT_COMMITTER_IDENT")  # a commit that can't be made is known before anything is sent
     served = Served.of(tree, bucket=store.bucket, name=name, version=version)
@@ -142,10 +119,12 @@ def publish(
         manifest = _existing_manifest(store, name, version, served)
     card = extract_card(tree)
     if existing is None:
-        papers = _papers(report, spec, tree, served, signer, model_signer, card, progress)
+        papers = sign_papers(
+            report, spec, tree, served, card=card, signer=signer, model_signer=model_signer, progress=progress
+        )
     else:
         papers = Papers.of_record(folder, existing)
-    kept = _put(store, papers, name, version, anew=manifest is None)
+    kept = put_papers(store, papers, name, version, anew=manifest is None)
     if manifest is None:
         _before_the_manifest(store, tree, name, version, can, progress)
         manifest = _write_manifest(store, name, version, served)
@@ -172,62 +151,6 @@ def _read_unread(tree: Tree, steps: Sequence[Step], progress: Progress, *, all_o
     """Hash what has not been hashed and will not be as it is sent. Raises `RefusedError` for other bytes."""
     if not tree.hashed:
         refuse_other_bytes(tree, [s.entry for s in steps if all_of_them or s.action != "send"], progress)
-
-
-def _signers(workspace: Workspace) -> tuple[Signer, Signer | None]:
-    """What signs the attestation and the model, which must be allowed to where the repository lists its signers."""
-    signer, model_signer = load_signer(workspace), load_model_signer(workspace)
-    allowed = repository_signers(FolderFiles(workspace.root))
-    for item in (signer, model_signer):
-        if item is not None and allowed is not None and item.name not in [known.verifier.name for known in allowed]:
-            raise InputError(
-                f"what signs, {item.name}, is not in {workspace.root / SIGNERS_FILE} or beside it in "
-                f"{SIGNERS_FOLDER}: nobody could verify it",
-                remedy=f"by a reviewed change, {item.to_allow}",
-            )
-    return signer, model_signer
-
-
-def _papers(
-    report: Report,
-    spec: ReleaseSpec,
-    tree: Tree,
-    served: Served,
-    signer: Signer,
-    model_signer: Signer | None,
-    card: Card,
-    progress: Progress,
-) -> Papers:
-    if model_signer is None:
-        progress.note(
-            f"no model.sig: model-signing takes ECDSA keys only; {signer.name} is none, signing.model_key may be one"
-        )
-    attestation = sign(report, tree, signer)
-    ((key_id, _),) = attestation.signatures
-    return Papers(
-        attestation=attestation.to_json().encode(),
-        key_id=key_id,
-        model_signature=sign_model(tree, report.model.release or "", model_signer) if model_signer else None,
-        bom=bill_of_materials(report, spec, tree, card, served).encode(),
-    )
-
-
-def _put(store: ObjectStore, papers: Papers, name: str, version: str, *, anew: bool) -> tuple[str, ...]:
-    """Bring what vouches for a release into the bucket, for those who pull without git; returns the keys.
-
-    `anew`: what is there is of an attempt that never became a release.
-    """
-    for key in paper_keys(name, version) if anew else ():
-        store.remove(key)
-    contents = {
-        attestation_key(name, version): papers.attestation,
-        signature_key(name, version): papers.model_signature,
-        bom_key(name, version): papers.bom,
-    }
-    there = {key: content for key, content in contents.items() if content}
-    for key, content in there.items():
-        store.put_if_absent(key, content)
-    return tuple(there)
 
 
 def _existing_manifest(store: ObjectStore, name: str, version: str, served: Served) -> Manifest | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from modelctl.admission.model_signature import SIGNATURE_FILE
@@ -21,6 +20,7 @@ from modelctl.registry.card import CARD_FILE, Card
 from modelctl.registry.dvc import OUTPUT, POINTER_FILE
 from modelctl.registry.manifest import Manifest, Served
 from modelctl.registry.names import ATTESTATION_FILE, BOM_FILE, CHECKPOINT_FILE, RECORD_FILE, REPORT_FILE
+from modelctl.registry.papers import Papers
 from modelctl.registry.records import EvidenceRecord, PolicyRecord, Record, SourceRecord
 
 IGNORE_FILE = ".gitignore"
@@ -71,33 +71,6 @@ def published_already(release_id: str, there: str, now: str, where: str) -> Refu
         f"{release_id} is published already with other bytes: {there} ({where}), not {now}",
         remedy="a release never changes: propose these bytes under a new version",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Papers:
-    """What says of a release who vouches for it, and what it is made of, as files of the record."""
-
-    attestation: bytes
-    key_id: str
-    """Of the key that signed the attestation."""
-    model_signature: bytes | None
-    bom: bytes
-
-    @classmethod
-    def of_record(cls, folder: Path, record: Record) -> Papers:
-        """Those of a record that is there; `bom` is empty in one of before there was one."""
-        texts = {name: (folder / name).read_bytes() for name in record.evidence.files}
-        return cls(
-            attestation=texts[ATTESTATION_FILE],
-            key_id=record.evidence.key_id,
-            model_signature=texts.get(SIGNATURE_FILE),
-            bom=texts.get(BOM_FILE, b""),
-        )
-
-    def files(self) -> dict[str, bytes]:
-        """The files that there are, by name."""
-        every = {ATTESTATION_FILE: self.attestation, SIGNATURE_FILE: self.model_signature, BOM_FILE: self.bom}
-        return {name: content for name, content in every.items() if content}
 
 
 def write_record(
