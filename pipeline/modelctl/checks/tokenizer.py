@@ -17,7 +17,8 @@ from modelctl.errors import CannotDecideError, DoesNotApplyError
 from modelctl.model.kinds import is_adapter, recognise
 from modelctl.model.tree import Tree
 from modelctl.tokenization.report import Report
-from modelctl.tokenization.worker import OLDER_FILES, Request
+from modelctl.tokenization.tokenizer_files import OLDER_FILES
+from modelctl.tokenization.worker import Request
 
 VOCABULARY_FILES = ("tokenizer.json", "vocab.json", *OLDER_FILES)
 """A tree without any of these has no tokenizer (GGUF files carry their own, which other programs read)."""

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from modelctl.documents import Document
-from modelctl.errors import InputError
-from modelctl.model.config import ModelConfig, parse_config
 from modelctl.model.strict_json import Json
 from modelctl.tokenization.bounded import Bounds, limit_address_space
 from modelctl.tokenization.consistency import check_bytes, check_clashes, check_range
@@ -23,7 +21,7 @@ from modelctl.tokenization.corpus import corpus
 from modelctl.tokenization.declared import check_declared
 from modelctl.tokenization.embedding import Ceiling, find_ceiling
 from modelctl.tokenization.lengths import check_lengths
-from modelctl.tokenization.reading import MAX_FILE_BYTES, MalformedError, json_object, shown_plain, text
+from modelctl.tokenization.reading import MAX_FILE_BYTES, MalformedError, text
 from modelctl.tokenization.report import Ledger, Report
 from modelctl.tokenization.sentencepiece_form import NAMES as SENTENCEPIECE_NAMES
 from modelctl.tokenization.sentencepiece_form import check_sentencepiece
@@ -33,36 +31,16 @@ from modelctl.tokenization.special import (
     check_end,
     check_ids,
     check_known,
-    read_special_tokens,
 )
 from modelctl.tokenization.special import check_places as check_special_places
 from modelctl.tokenization.tekken import NAME as TEKKEN
 from modelctl.tokenization.tekken import check_tekken
 from modelctl.tokenization.templates import DEFAULT, Template, check_places, find_templates
+from modelctl.tokenization.tokenizer_files import model_config, read_documents, unreadable, vocabulary_and_special
 from modelctl.tokenization.trial import Trial, try_tokenizer
-from modelctl.tokenization.vocabulary import Vocabulary, read_vocabulary
+from modelctl.tokenization.vocabulary import Vocabulary
 from modelctl.worker import serve
 
-JSON_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "config.json",
-    "generation_config.json",
-)
-"""Read and judged here. Others of the tokenizer are only loaded."""
-OLDER_FILES = (
-    "tokenizer.model",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "spm.model",
-    "vocab.txt",
-    TEKKEN,
-    "tiktoken.model",
-)
-"""A vocabulary in another form than tokenizer.json."""
 _WRITERS = ("ForCausalLM", "LMHeadModel")
 """How architectures end whose text has no end but a token."""
 _TEMPLATES_OF_CHAT = (DEFAULT, "tool_use")
@@ -93,11 +71,11 @@ def examine(request: Request) -> Report:
     root = Path(request.root)
     limit_address_space(request.load_memory_limit_bytes)
     ledger.texts_total = sum(len(group) for group in corpus().values())
-    documents = _read(root, request.files, ledger)
-    config = _model_config(documents.get("config.json"), ledger)
+    documents = read_documents(root, request.files, ledger)
+    config = model_config(documents.get("config.json"), ledger)
     weights = [path for path in request.files if path.endswith(".safetensors") and "/" not in path]
     ceiling = find_ceiling(root, weights, config, ledger)
-    vocabulary, special = _typed(documents, config, ledger)
+    vocabulary, special = vocabulary_and_special(documents, config, ledger)
     _judge_vocabulary(vocabulary, special, ceiling, request, ledger)
     settings = documents.get("tokenizer_config.json")
     check_declared(settings, vocabulary, ledger)
@@ -137,62 +115,6 @@ def examine(request: Request) -> Report:
     return ledger.report()
 
 
-def _read(root: Path, files: Sequence[str], ledger: Ledger) -> dict[str, Mapping[str, Json]]:
-    found: dict[str, Mapping[str, Json]] = {}
-    for name in JSON_FILES:
-        if name not in files:
-            continue
-        ledger.files_total += 1
-        try:
-            found[name] = json_object(root, name)
-            ledger.files.append(name)
-        except MalformedError as error:
-            _unreadable(str(error), name, ledger)
-    if "tokenizer.json" not in files:
-        ledger.doubt(
-            "there is no tokenizer.json: the older form of the vocabulary is tried, but what it says is not read",
-            remedy="publish the tokenizer.json that transformers' save_pretrained writes for it",
-        )
-    for path in files:
-        if "/" in path and path.endswith("/tokenizer.json"):
-            ledger.excluded.append(f"{path}: another tokenizer, in a subfolder that engines do not load")
-    return found
-
-
-def _unreadable(message: str, path: str, ledger: Ledger) -> None:
-    ledger.problem("unreadable", message, remedy="take the file from the upstream repository", path=path)
-
-
-def _model_config(raw: Mapping[str, Json] | None, ledger: Ledger) -> ModelConfig | None:
-    if raw is None:
-        return None
-    try:
-        return parse_config(raw)
-    except InputError as error:
-        _unreadable(shown_plain(error.message), "config.json", ledger)
-        return None
-
-
-def _typed(
-    documents: Mapping[str, Mapping[str, Json]], config: ModelConfig | None, ledger: Ledger
-) -> tuple[Vocabulary, SpecialTokens]:
-    """What the files say, typed; empty where they say nonsense, which is a finding."""
-    settings = documents.get("tokenizer_config.json")
-    model_files: dict[str, Mapping[str, Json]] = {}
-    if config is not None:  # models of several parts keep the ids in the text part, or at the root
-        stated = {key: value for key, value in config.text.items() if value is not None}
-        model_files["config.json"] = {**config.raw, **stated}
-    if "generation_config.json" in documents:
-        model_files["generation_config.json"] = documents["generation_config.json"]
-    try:
-        vocabulary = read_vocabulary(documents.get("tokenizer.json"), settings, documents.get("added_tokens.json"))
-        special = read_special_tokens(settings, documents.get("special_tokens_map.json"), model_files)
-    except MalformedError as error:
-        _unreadable(str(error), "tokenizer.json", ledger)
-        return read_vocabulary(None, None, None), read_special_tokens(None, None, {})
-    return vocabulary, special
-
-
 def _judge_vocabulary(
     vocabulary: Vocabulary, special: SpecialTokens, ceiling: Ceiling, request: Request, ledger: Ledger
 ) -> None:
@@ -225,7 +147,7 @@ def _judge_copies(
             elif "/" not in name and name.endswith((".model", ".tiktoken")) and is_ranks(root / name):
                 check_ranks(root / name, vocabulary, ledger)
     except MalformedError as error:
-        _unreadable(str(error), str(error).partition(":")[0], ledger)
+        unreadable(str(error), str(error).partition(":")[0], ledger)
 
 
 def _judge_templates(
