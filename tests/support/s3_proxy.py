@@ -41,6 +41,8 @@ class Proxy:
     writes: list[str] = field(default_factory=list)
     sent_bytes: int = 0
     """Bytes of the bodies of all requests."""
+    requests: list[str] = field(default_factory=list)
+    """`METHOD path?query` of all requests."""
     paths: list[str] = field(default_factory=list)
     ranges: list[str] = field(default_factory=list)
 
@@ -62,6 +64,7 @@ def s3_proxy(
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             with lock:
                 state.sent_bytes += len(body)
+                state.requests.append(f"{self.command} {self.path}")
             found = None
             if self.command == "GET" and "?" not in self.path:
                 with lock:

@@ -102,13 +102,14 @@ def gc(
 
 
 def _contents(root: Path, gone: list[Held]) -> dict[str, list[str]]:
-    """The sha256s of the files of those releases that have a record."""
+    """The sha256s that may have hints, of those releases that have a record."""
     from modelctl.model.release import release_folder
+    from modelctl.registry.contents import hinted
     from modelctl.registry.names import RECORD_FILE
     from modelctl.registry.records import load_record
 
     return {
-        item.id: [file.sha256 for file in load_record(root, item.name, item.version).served.files]
+        item.id: [entry.sha256 for entry in hinted(load_record(root, item.name, item.version).served.tree.files)]
         for item in gone
         if (release_folder(root, item.name, item.version) / RECORD_FILE).is_file()
     }

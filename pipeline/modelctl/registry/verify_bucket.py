@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Event
@@ -71,19 +70,18 @@ def verify_bucket(
     sizes = {key.removeprefix(prefix): size for key, size in store.sizes(prefix).items()}
     wanted = served.tree.by_path
     present = sorted(wanted.keys() & sizes.keys())
-    with ThreadPoolExecutor(WORKERS) as pool:
-        stats = dict(zip(present, pool.map(lambda path: store.stat(prefix + path), present), strict=True))
-    announced = {path: None if found is None else found.sha256 for path, found in stats.items()}
     sized = [path for path in present if sizes[path] == wanted[path].size_bytes]
     chosen = sized if full else sorted(random.SystemRandom().sample(sized, min(sample, len(sized))))
-    changed = _read(store, prefix, [wanted[path] for path in chosen], progress)
+    found = _read(store, prefix, [wanted[path] for path in chosen if sizes[path]], progress)
+    announced = _announced(store, prefix, [path for path in present if path not in found])
+    announced |= {path: content.announced for path, content in found.items()}
     return BucketVerification(
         uri=f"s3://{store.bucket}/{prefix}".rstrip("/"),
         missing=tuple(sorted(wanted.keys() - sizes.keys())),
         extra=tuple(sorted(sizes.keys() - wanted.keys())),
-        resized=tuple(path for path in present if path not in sized),
+        resized=tuple(path for path in present if sizes[path] != wanted[path].size_bytes),
         reannounced=tuple(path for path in present if announced[path] not in (None, wanted[path].sha256)),
-        changed=tuple(changed),
+        changed=tuple(path for path, content in found.items() if content.sha256 != wanted[path].sha256),
         unannounced=tuple(path for path in present if announced[path] is None),
         read=tuple(chosen),
         read_bytes=sum(wanted[path].size_bytes for path in chosen),
@@ -91,8 +89,23 @@ def verify_bucket(
     )
 
 
-def _read(store: ObjectStore, prefix: str, entries: list[FileEntry], progress: Progress) -> Iterator[str]:
-    """The paths of those whose bytes are others."""
+@dataclass(frozen=True, kw_only=True)
+class _Content:
+    """What the bytes of an object hash to, and what the server announced with them."""
+
+    sha256: str
+    announced: str | None
+
+
+def _announced(store: ObjectStore, prefix: str, paths: list[str]) -> dict[str, str | None]:
+    """By path: the sha256 that an object was sent with."""
+    with ThreadPoolExecutor(WORKERS) as pool:
+        stats = pool.map(lambda path: store.stat(prefix + path), paths)
+        return {path: found.sha256 if found else None for path, found in zip(paths, stats, strict=True)}
+
+
+def _read(store: ObjectStore, prefix: str, entries: list[FileEntry], progress: Progress) -> dict[str, _Content]:
+    """By path: what was read of each. The answer to the same request says what was announced."""
     brisk = store.impatient(silence_s=SILENCE_S)
     stop = Event()
     with (
@@ -100,23 +113,23 @@ def _read(store: ObjectStore, prefix: str, entries: list[FileEntry], progress: P
         ThreadPoolExecutor(WORKERS) as pool,
     ):
         try:
-            found = pool.map(lambda entry: _sha256(brisk, prefix + entry.path, entry, task, stop), entries)
-            for entry, sha256 in zip(entries, found, strict=True):
-                if sha256 != entry.sha256:
-                    yield entry.path
+            found = pool.map(lambda entry: _content(brisk, prefix + entry.path, entry, task, stop), entries)
+            return {entry.path: content for entry, content in zip(entries, found, strict=True)}
         finally:
             stop.set()
 
 
-def _sha256(store: ObjectStore, key: str, entry: FileEntry, task: Task, stop: Event) -> str:
-    """The hash of an object's bytes, read again from where a connection broke."""
+def _content(store: ObjectStore, key: str, entry: FileEntry, task: Task, stop: Event) -> _Content:
+    """All of an object, read again from where a connection broke."""
     digest = hashlib.sha256()
+    announced: str | None = None
     have = failures = 0
     task.describe(entry.path)
     while have < entry.size_bytes and not stop.is_set():
         before = have
+        answer = store.stream(key, offset=have)
         try:
-            for block in store.stream(key, offset=have):
+            for block in answer:
                 digest.update(block)
                 have += len(block)
                 task.advance(len(block))
@@ -128,4 +141,6 @@ def _sha256(store: ObjectStore, key: str, entry: FileEntry, task: Task, stop: Ev
             failures = 0 if have > before else failures + 1
             if failures > len(WAITS_S) or stop.wait(WAITS_S[max(failures, 1) - 1]):
                 raise
-    return digest.hexdigest()
+        finally:
+            announced = answer.sha256 or announced
+    return _Content(sha256=digest.hexdigest(), announced=announced)
