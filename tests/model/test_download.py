@@ -401,6 +401,14 @@ def wait_for(hub: LocalHub, process: subprocess.Popen[bytes], sent_bytes: int) -
         time.sleep(0.005)
 
 
+def written_by(process: subprocess.Popen[bytes], store: Store, size_bytes: int) -> None:
+    deadline = time.monotonic() + 60
+    while not any(path.stat().st_size >= size_bytes for path in (store.root / "partial").iterdir()):
+        assert time.monotonic() < deadline, "the child never wrote so much"
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        time.sleep(0.005)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
 def test_a_download_that_is_killed_again_and_again_is_gone_on_with_and_is_whole(
@@ -433,7 +441,8 @@ def test_ctrl_c_ends_a_stalled_download_at_once_and_leaves_parts_to_go_on_with(h
     process = child(store)
     try:
         wait_for(hub, process, sum(len(content) // 2 for content in FILES.values()))
-        time.sleep(0.3)
+        written_by(process, store, 100_000)
+        time.sleep(1)  # for the rest, which may lie in the child's memory and shows nowhere
         begun = time.monotonic()
         process.send_signal(signal.SIGINT)
         _, words = process.communicate(timeout=20)

@@ -75,7 +75,7 @@ def test_a_large_file_is_written_out_while_it_grows(
     with writing_out() as disk:
         for _ in range(5):
             disk.wrote(path, 60)
-        for _ in range(200):
+        for _ in range(6000):
             if synced:
                 break
             disk._files.put(tmp_path / "gone")  # what can't be written out now is `make_durable`'s to say

@@ -171,7 +171,7 @@ def test_a_server_that_dies_and_comes_back(proposal: Proposal, tmp_path: Path, m
         def fatal(self: MultipartUpload, number: int, data: memoryview) -> str:
             if number == 2:
                 psutil.Process(first.pid).kill()
-                psutil.Process(first.pid).wait(5)
+                psutil.Process(first.pid).wait(60)
             return original(self, number, data)
 
         patch.setattr(MultipartUpload, "put", fatal)
