@@ -61,7 +61,8 @@ def test_a_statement_survives_the_file(key: Path, envelope: Envelope) -> None:
     statement = verify(again, [verifier(key)])
     assert statement.report == REPORT
     assert statement.served.files == TREE.files
-    assert statement.key_id == fingerprint(key)
+    assert statement.signed_by == (fingerprint(key), fingerprint(key))
+    assert statement.signed_by.identity is None
 
 
 def test_the_statement_is_in_toto_v1_about_every_served_file(envelope: Envelope) -> None:
@@ -128,7 +129,7 @@ class TestRefused:
 
     def test_a_second_signature_of_a_stranger_does_no_harm(self, key: Path, envelope: Envelope) -> None:
         both = replace(envelope, signatures=(("stranger", b"\0" * 64), *envelope.signatures))
-        assert verify(both, [verifier(key)]).key_id == fingerprint(key)
+        assert verify(both, [verifier(key)]).signed_by.key_id == fingerprint(key)
 
     @pytest.mark.parametrize(
         ("change", "reason"),

@@ -83,7 +83,8 @@ class TestAttestation:
     ) -> None:
         statement = verify(envelope, [verifier])
         assert (statement.report, statement.served.files) == (REPORT, TREE.files)
-        assert statement.key_id.startswith("SHA256:")
+        assert statement.signed_by.key_id.startswith("SHA256:")
+        assert statement.signed_by.identity == f"{IDENTITY} ({ISSUER})"
         assert envelope.to_json() == changed(envelope, lambda body: None).to_json() or log.entries
         entry = log_entry(envelope)
         assert entry is not None
@@ -154,8 +155,8 @@ class TestAttestation:
         from modelctl.admission.keys import KeyVerifier
 
         both = [KeyVerifier(key.public), verifier]
-        assert verify(envelope, both).key_id != key.key_id
-        assert verify(sign(REPORT, TREE, key), both).key_id == key.key_id
+        assert verify(envelope, both).signed_by.name == verifier.name
+        assert verify(sign(REPORT, TREE, key), both).signed_by.key_id == key.key_id
         plain = sign(REPORT, TREE, key)
         assert (verifier.signer_of(plain), verifier.why_not(plain), log_entry(plain)) == (None, None, None)
 

@@ -190,6 +190,14 @@ def name_another_signer(folder: Path) -> None:
     record.write_text(re.sub(r"key_id: \S+", f"key_id: SHA256:{'A' * 43}", text), encoding="utf-8")
 
 
+def name_an_identity_that_signed_nothing(folder: Path) -> None:
+    record = folder / "record.yaml"
+    text = record.read_text(encoding="utf-8")
+    assert text.count("  identity:\n") == 1
+    told = "  identity: ann@example.org (https://accounts.example.org)\n"
+    record.write_text(text.replace("  identity:\n", told), encoding="utf-8")
+
+
 def point_dvc_elsewhere(folder: Path) -> None:
     (folder / "weights.dvc").write_text(f"meta:\n  modelctl:\n    tree_digest: {DIGEST}\n", encoding="utf-8")
 
@@ -213,6 +221,7 @@ def break_the_checkpoint(folder: Path) -> None:
     [
         (forget_the_proposal, {"proposal-missing"}),
         (name_another_signer, {"signer-recorded"}),
+        (name_an_identity_that_signed_nothing, {"signer-recorded"}),
         (point_dvc_elsewhere, {"digest-pointer"}),
         (sign_the_checkpoint_with_a_strangers_key, {"checkpoint-signature"}),
         (take_the_checkpoint_of_another_release, {"checkpoint-release", "checkpoint-chain"}),

@@ -11,8 +11,10 @@ import pytest
 
 from modelctl.admission.keyless import sigstore_verifier
 from modelctl.admission.keyless_signing import TOKEN
+from modelctl.audit.timeline import timeline
 from modelctl.audit.verify import verify
 from modelctl.cli.attested import attestation_lines, attestation_plain
+from modelctl.cli.audit_text import evidence
 from modelctl.errors import InputError
 from modelctl.registry.claims import Claim, claims_in_bucket, claims_in_git
 from modelctl.registry.manifest import bom_key, paper_keys, signature_key
@@ -122,14 +124,16 @@ class TestWithoutAKey:
             signer.write_text(SIGNER)
             proposal.git.run("add", "policies")
             proposal.git.run("commit", "--quiet", "--message", "Allow the workflow")
-            assert keyless.publish(store, dry_run=True).key_id == f"{IDENTITY} ({ISSUER})"
+            tried = keyless.publish(store, dry_run=True)
+            assert (tried.key_id, tried.identity) == (None, f"{IDENTITY} ({ISSUER})")
             assert log.entries == []  # nothing is public before it is published
             done = keyless.publish(store)
         found = claims(proposal, store)
         assert set(states(found).values()) == {"agrees"}
         signed = next(claim.signed for claim in found if claim.signed)
-        assert signed.statement.key_id == done.key_id
-        assert done.key_id.startswith("SHA256:")
+        assert signed.statement.signed_by == (done.identity, done.key_id)
+        assert done.identity == tried.identity
+        assert (done.key_id or "").startswith("SHA256:")
         text = "\n".join(attestation_lines(signed))
         assert f"signed by    publish (sigstore identity {IDENTITY} ({ISSUER}), key SHA256:" in text
         assert "sigstore's log took the signature in at 20" in text
@@ -140,6 +144,9 @@ class TestWithoutAKey:
         audited = verify(root)
         assert [(problem.rule, problem.message) for problem in audited.violations] == []
         assert audited.signatures == 1
+        told = next(item for item in timeline(root) if item.kind == "published")
+        assert told.signer == done.identity
+        assert f"signed {done.identity}, tagged" in evidence(told)
         signer.write_text(SIGNER.replace(ISSUER, "https://other.example.org"))
         assert states(claims(proposal, store))["attestation"] == "contradicts"
         signer.write_text(SIGNER.replace("  trusted_root: ours.json\n", ""))

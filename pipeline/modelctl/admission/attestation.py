@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modelctl.admission.dsse import Envelope, Signer, Verifier, disowned, signer_of
+from modelctl.admission.dsse import Envelope, SignedBy, Signer, Verifier, disowned, signer_of
 from modelctl.admission.in_toto import read_statement, statement
 from modelctl.admission.report import Report, as_plain
 from modelctl.errors import InputError, RefusedError
@@ -29,7 +29,7 @@ class Statement:
     report: Report
     served: Tree
     """The files without a place on disk."""
-    key_id: str
+    signed_by: SignedBy
 
 
 def sign(report: Report, tree: Tree, signer: Signer) -> Envelope:
@@ -60,7 +60,7 @@ def verify(envelope: Envelope, allowed: Sequence[Verifier]) -> Statement:
     listed = {entry.path: entry.sha256 for entry in served.files}
     if subjects != listed or len(listed) != len(served.files) or served.digest != report.model.served_digest:
         raise RefusedError("the attestation contradicts itself: subjects, file list and report name different bytes")
-    return Statement(report=report, served=served, key_id=signer)
+    return Statement(report=report, served=served, signed_by=signer)
 
 
 def _statement(report: Report, tree: Tree) -> bytes:

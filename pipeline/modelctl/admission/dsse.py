@@ -11,7 +11,7 @@ import binascii
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from modelctl.errors import InputError
 
@@ -103,9 +103,25 @@ class Verifier(Protocol):
         """Why it is not this verifier's, where there is more to say than that another key signed it."""
 
 
-def signer_of(envelope: Envelope, verifiers: Iterable[Verifier]) -> str | None:
-    """The id of the key by which one of `verifiers` has signed the envelope; None when none has."""
-    return next((found for verifier in verifiers if (found := verifier.signer_of(envelope)) is not None), None)
+class SignedBy(NamedTuple):
+    """Who has signed, and with which key."""
+
+    name: str
+    """As the signer's verifier names it."""
+    key_id: str
+
+    @property
+    def identity(self) -> str | None:
+        """The identity and its issuer, where the signer is none of those that a key names."""
+        return None if self.name == self.key_id else self.name
+
+
+def signer_of(envelope: Envelope, verifiers: Iterable[Verifier]) -> SignedBy | None:
+    """Which of `verifiers` has signed the envelope, the first of them; None when none has."""
+    for verifier in verifiers:
+        if (key_id := verifier.signer_of(envelope)) is not None:
+            return SignedBy(verifier.name, key_id)
+    return None
 
 
 def disowned(envelope: Envelope, verifiers: Iterable[Verifier]) -> str:

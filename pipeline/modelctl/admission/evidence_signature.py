@@ -63,7 +63,7 @@ def verify_evidence(folder: Path, report_text: str, signers: Sequence[AllowedSig
         raise RefusedError(f"signed, but no statement about evidence: {error.message}") from error
     if subjects.get(REPORT_NAME) != _sha256(report_text):
         raise RefusedError(f"{SIGNATURE_FILE} is of another report than the one beside it")
-    return signer
+    return signer.key_id
 
 
 def _sha256(text: str) -> str:

@@ -46,8 +46,12 @@ def check_attestation(
             release=publication.id, reason=f"{ATTESTATION_FILE}: {error.message}", remedy=error.remedy or ""
         )
         return
-    if statement.key_id != record.evidence.key_id:
-        message = f"signed by {statement.key_id}, the record names {record.evidence.key_id}"
+    signer, named = statement.signed_by, record.evidence
+    if signer.key_id != named.key_id:
+        message = f"signed by {signer.key_id}, the record names {named.key_id}"
+        yield publication.violation("signer-recorded", message, RECORD_FILE)
+    if named.identity not in (None, signer.identity):
+        message = f"signed by {signer.name}, the record names {named.identity}"
         yield publication.violation("signer-recorded", message, RECORD_FILE)
     if statement.served.digest != record.served.tree_digest:
         message = f"signed was {statement.served.digest}, the record says {record.served.tree_digest}"

@@ -62,7 +62,7 @@ class Event:
     reviewers: tuple[str, ...] = ()
     """Whom the trailers of an approval name, each with what: `Reviewed-by: Ann <ann@example.org>`."""
     signer: str | None = None
-    """Whose key the record names: principals where that day's list of signers has it, else the fingerprint."""
+    """Who signed, as the record says it: the identity and issuer of a keyless signature, else the key's fingerprint."""
     waiver: str | None = None
     """The waiver's file."""
 

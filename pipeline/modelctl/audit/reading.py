@@ -27,6 +27,7 @@ _RECORD = {
         "policy_digest": rb"^policy:\n  name: \S+\n  digest: (sha256:[0-9a-f]{64})$",
         "report_sha256": rb"^  report_sha256: ([0-9a-f]{64})$",
         "key_id": rb"^  key_id: (\S+)$",
+        "identity": rb"^  identity: (\S.*)$",
         "digest": rb"^served:\n  tree_digest: (sha256:[0-9a-f]{64})$",
         "source": rb"^source:\n  description: (.+)\n",
         "source_digest": rb"^source:\n  description: .+\n  tree_digest: (sha256:[0-9a-f]{64})$",

@@ -40,6 +40,7 @@ class Serving:
     """The commit that published it; None when no commit did."""
     tag: str | None
     signer: str | None
+    """Who signed it, as in the timeline."""
     policy: str | None
     policy_digest: str | None
     evidence: str | None

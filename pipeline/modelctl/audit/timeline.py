@@ -139,7 +139,7 @@ class _Teller:
             policy=said.get("policy"),
             policy_digest=said.get("policy_digest"),
             evidence=said.get("report_sha256"),
-            signer=said.get("key_id"),
+            signer=said.get("identity") or said.get("key_id"),
             tag=tag if tag in self.tags else None,
             detail=commit.subject,
         )

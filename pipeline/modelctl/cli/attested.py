@@ -25,7 +25,7 @@ def attestation_lines(signed: Signed | None) -> Iterator[str]:
     report, served = signed.statement.report, signed.statement.served
     place = f", {report.policy.place}" if report.policy.place else ""
     rows = [
-        ("signed by", f"{', '.join(signed.principals)} ({signed.kind} {signed.statement.key_id})"),
+        ("signed by", f"{', '.join(signed.principals)} ({signed.kind} {signed.statement.signed_by.key_id})"),
         ("said at", f"{report.created_at}, by the signed report itself{_vouched(signed.logged)}"),
         ("release", f"{report.model.release}, made of {report.model.source}"),
         ("files", f"{len(served.files):,}, each by its sha256; together {served.digest}"),
@@ -59,7 +59,7 @@ def attestation_plain(signed: Signed) -> dict[str, object]:
     report = signed.statement.report
     return {
         "signers": list(signed.principals),
-        "key_id": signed.statement.key_id,
+        "key_id": signed.statement.signed_by.key_id,
         "key_kind": signed.kind,
         "created_at": report.created_at,
         "logged_at": signed.logged.logged_at if signed.logged else None,

@@ -42,6 +42,11 @@ _SAID = ("proposed", "published", "rolled-out", "promoted")
 """Kinds whose detail is the commit's subject, which repeats what the other columns say."""
 
 
+def _signer(name: str) -> str:
+    """A fingerprint's beginning, or all of an identity."""
+    return f"{name[:15]}…" if name.startswith("SHA256:") else name
+
+
 def moment(when: str) -> str:
     """A commit's time, in UTC to the minute."""
     if when.endswith("+00:00"):  # most of them, thousands of times
@@ -56,7 +61,7 @@ def evidence(event: Event) -> str:
         event.policy and event.kind != "policy-changed" and f"policy {event.policy}",
         event.machine and f"on {event.machine}",
         event.evidence and event.kind != "published" and f"report {event.evidence[:12]}…",
-        event.signer and f"signed {event.signer[:15]}…",
+        event.signer and f"signed {_signer(event.signer)}",
         event.tag and "tagged",
         event.reason,
         *event.reviewers,
@@ -130,7 +135,8 @@ def print_serving(found: Sequence[Serving], commit: str, out: Console) -> None:
             ("admitted", item.verdict and _judged(item)),
             ("waived", "; ".join(item.waivers)),
             ("approved", "; ".join(part for part in (item.approved_by, *item.reviewers) if part)),
-            ("published", item.published and f"{item.published[:12]}, tag {item.tag or 'missing'}, key {item.signer}"),
+            ("published", item.published and f"{item.published[:12]}, tag {item.tag or 'missing'}"),
+            ("signed by", item.signer),
         )
         for name, value in rows:
             if value:

@@ -70,7 +70,7 @@ def _tell(result: Published, *, again: str | None, out: Console) -> None:
     moved = ", ".join(f"{decimal(size)} {word}" for word, size in sizes if size) or "nothing to send"
     out.print(f"bytes        {moved}")
     out.print(f"served tree  {result.served.tree_digest}")
-    out.print(f"signed by    {result.key_id}")
+    out.print(f"signed by    {result.identity or result.key_id}", soft_wrap=True)
     if result.capabilities:
         can = result.capabilities
         out.print(
@@ -103,5 +103,6 @@ def _as_json(result: Published, *, dry_run: bool) -> str:
         "commit": result.commit,
         "tag": result.tag,
         "key_id": result.key_id,
+        "identity": result.identity,
     }
     return json.dumps(body, indent=2, ensure_ascii=False) + "\n"

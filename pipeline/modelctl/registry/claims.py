@@ -156,7 +156,7 @@ def _signed(
         return Claim(what=what, state="contradicts", detail=error.message, remedy=error.remedy)
     except CannotDecideError as error:
         return Claim(what=what, state="unchecked", detail=error.message, remedy=error.remedy)
-    detail = f"signed by {', '.join(signed.principals)} ({signed.statement.key_id})"
+    detail = f"signed by {', '.join(signed.principals)} ({signed.statement.signed_by.key_id})"
     return Claim(what=what, state="agrees", detail=detail, signed=signed)
 
 

@@ -37,6 +37,8 @@ class Papers:
     attestation: bytes
     key_id: str
     """Of the key that signed the attestation."""
+    identity: str | None
+    """Who signed it, where that key was one of the moment: `identity (issuer)`."""
     model_signature: bytes | None
     bom: bytes
 
@@ -47,6 +49,7 @@ class Papers:
         return cls(
             attestation=texts[ATTESTATION_FILE],
             key_id=record.evidence.key_id,
+            identity=record.evidence.identity,
             model_signature=texts.get(SIGNATURE_FILE),
             bom=texts.get(BOM_FILE, b""),
         )
@@ -96,6 +99,7 @@ def sign_papers(
     return Papers(
         attestation=attestation.to_json().encode(),
         key_id=key_id,
+        identity=signer.name if signer.key_id is None else None,
         model_signature=sign_model(tree, report.model.release or "", model_signer) if model_signer else None,
         bom=bill_of_materials(report, spec, tree, card, served).encode(),
     )

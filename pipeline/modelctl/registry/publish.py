@@ -48,8 +48,10 @@ class Published:
     commit: str | None
     """The commit that holds the record; None for a dry run."""
     tag: str
-    key_id: str
-    """The signing key's; of a keyless signer its identity and issuer, until it has signed."""
+    key_id: str | None
+    """The signing key's; None of a keyless signer that has not signed yet."""
+    identity: str | None
+    """Of a keyless signer: `identity (issuer)`."""
     capabilities: Capabilities | None
     """What the server can do; None when nothing that depends on it had to be done."""
     retained_until: datetime.datetime | None
@@ -102,7 +104,8 @@ def publish(
         manifest_existed=manifest is not None,
         commit=None,
         tag=tag_name(name, version),
-        key_id=existing.evidence.key_id if existing else signer.name,
+        key_id=existing.evidence.key_id if existing else signer.key_id,
+        identity=existing.evidence.identity if existing else (signer.name if signer.key_id is None else None),
         capabilities=None,
         retained_until=None,
     )
@@ -144,7 +147,15 @@ def publish(
     beside = [path for path in dvc_files(git.root) if path in written or not git.tracks(path)]
     commit = commit_record(git, folder, report, release_id, served, beside=beside)
     git.tag(result.tag, f"{release_id}\n\nModel-Digest: {served.tree_digest}", at=commit)
-    return replace(result, steps=steps, commit=commit, key_id=papers.key_id, capabilities=can, retained_until=until)
+    return replace(
+        result,
+        steps=steps,
+        commit=commit,
+        key_id=papers.key_id,
+        identity=papers.identity,
+        capabilities=can,
+        retained_until=until,
+    )
 
 
 def _read_unread(tree: Tree, steps: Sequence[Step], progress: Progress, *, all_of_them: bool) -> None:

@@ -91,6 +91,7 @@ def write_record(
             report_sha256=hashlib.sha256(report_text.encode()).hexdigest(),
             attestation_sha256=digests[ATTESTATION_FILE],
             key_id=papers.key_id,
+            identity=papers.identity,
             model_signature_sha256=digests.get(SIGNATURE_FILE),
             bom_sha256=digests.get(BOM_FILE),
         ),

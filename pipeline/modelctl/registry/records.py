@@ -44,6 +44,9 @@ class EvidenceRecord(Document):
     attestation_sha256: Sha256
     key_id: KeyId
     """The signing key's fingerprint, as `ssh-keygen -l` prints it."""
+    identity: Annotated[str, StringConstraints(min_length=1)] | None = None
+    """Whom the certificate of a keyless signature names, `identity (issuer)`; none where a key of its own signs, and in
+    records of before it was noted."""
     model_signature_sha256: Sha256 | None = None
     """Of `model.sig`; none where no ECDSA key signs, and in records of before there was one."""
     bom_sha256: Sha256 | None = None

@@ -138,7 +138,7 @@ def verified(text: bytes, signers: Sequence[AllowedSigner], *, release_id: str, 
         )
     if report.verdict != "admitted" or report.partial:
         raise RefusedError(f"{origin}: the signed report says {'partial, ' if report.partial else ''}{report.verdict}")
-    signer = next(signer for signer in signers if signer.verifier.signer_of(envelope) == statement.key_id)
+    signer = next(signer for signer in signers if signer.verifier.name == statement.signed_by.name)
     logged = log_entry(envelope) if signer.key_id is None else None
     return Signed(statement=statement, principals=signer.principals, kind=signer.verifier.kind, logged=logged)
 
