@@ -12,7 +12,7 @@ from pathlib import Path
 from modelctl.admission.admit import Admission, Request, judge
 from modelctl.admission.policy import LoadedPolicy, Policy, load_policy
 from modelctl.admission.subject import Subject, resolve_subject
-from modelctl.checks.quantization import ID
+from modelctl.checks.quantization_verdict import ID
 from modelctl.documents import validate
 from modelctl.errors import InputError
 from modelctl.model.sources import Snapshot
