@@ -140,13 +140,17 @@ class TestWithoutAKey:
         assert attestation_plain(signed)["log_index"] == 41
         for name in ("attestation.dsse.json", "model.sig", "checkpoint.dsse.json"):
             assert "tlogEntries" in json.loads((proposal.folder / name).read_text())["verificationMaterial"]
-        proposal.git.run("commit", "--quiet", "--all", "--allow-empty", "--message", "The rest")
         audited = verify(root)
         assert [(problem.rule, problem.message) for problem in audited.violations] == []
         assert audited.signatures == 1
         told = next(item for item in timeline(root) if item.kind == "published")
         assert told.signer == done.identity
         assert f"signed {done.identity}, tagged" in evidence(told)
+        record = proposal.folder / "record.yaml"
+        record.write_text(record.read_text().replace(f"identity: {IDENTITY}", "identity: ann@example.org"))
+        proposal.git.run("commit", "--quiet", "--amend", "--no-edit", str(record))
+        lied = [problem.message for problem in verify(root).violations if problem.rule == "audit.signer-recorded"]
+        assert lied == [f"signed by {done.identity}, the record names ann@example.org ({ISSUER})"]
         signer.write_text(SIGNER.replace(ISSUER, "https://other.example.org"))
         assert states(claims(proposal, store))["attestation"] == "contradicts"
         signer.write_text(SIGNER.replace("  trusted_root: ours.json\n", ""))
