@@ -78,6 +78,11 @@ def load_signers(workspace: Workspace) -> tuple[Signer, Signer | None]:
     return signer, model_signer
 
 
+def identity_of(signer: Signer) -> str | None:
+    """`identity (issuer)` of a signer that has no key of its own; None of one that a key names."""
+    return signer.name if signer.key_id is None else None
+
+
 def sign_papers(
     report: Report,
     spec: ReleaseSpec,
@@ -99,7 +104,7 @@ def sign_papers(
     return Papers(
         attestation=attestation.to_json().encode(),
         key_id=key_id,
-        identity=signer.name if signer.key_id is None else None,
+        identity=identity_of(signer),
         model_signature=sign_model(tree, report.model.release or "", model_signer) if model_signer else None,
         bom=bill_of_materials(report, spec, tree, card, served).encode(),
     )

@@ -27,7 +27,7 @@ from modelctl.registry.dvc import dvc_files, ensure_remote, pointer_text
 from modelctl.registry.eligibility import read_report, refuse_unless_admitted
 from modelctl.registry.listed import refuse_other_bytes
 from modelctl.registry.manifest import Manifest, Served, manifest_key, object_prefix
-from modelctl.registry.papers import Papers, load_signers, put_papers, sign_papers
+from modelctl.registry.papers import Papers, identity_of, load_signers, put_papers, sign_papers
 from modelctl.registry.recording import commit_record, existing_record, published_already, write_record
 from modelctl.registry.retaining import retain
 from modelctl.registry.retired import refuse_retired
@@ -105,7 +105,7 @@ def publish(
         commit=None,
         tag=tag_name(name, version),
         key_id=existing.evidence.key_id if existing else signer.key_id,
-        identity=existing.evidence.identity if existing else (signer.name if signer.key_id is None else None),
+        identity=existing.evidence.identity if existing else identity_of(signer),
         capabilities=None,
         retained_until=None,
     )
